@@ -1,0 +1,30 @@
+"""Namespace, Lease. Source: kubernetes/api core/v1 and coordination/v1 types.go."""
+
+from shepherd.api.objects.meta import Condition, ObjectMeta, View
+
+
+class NamespaceSpec(View):
+    finalizers: list[str] = []
+
+
+class NamespaceStatus(View):
+    phase: str = "Active"
+    conditions: list[Condition] = []
+
+
+class Namespace(View):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class LeaseSpec(View):
+    holder_identity: str = ""
+    lease_duration_seconds: int = 40
+    acquire_time: str | None = None
+    renew_time: str | None = None
+
+
+class Lease(View):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

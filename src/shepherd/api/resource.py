@@ -1,0 +1,111 @@
+"""`Resource`: the one declaration of a kind, from which everything about it is derived.
+
+Routes, discovery, OpenAPI, `kubectl get` columns, defaulting and validation all read these
+declarations. They stand in `api/kinds/*.py` and are listed in `api/kinds/__init__.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shepherd.api.errors import FieldError
+
+Object = dict[str, Any]
+"""An API object as JSON. Treat it as immutable unless you made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of `kubectl get` (meta.k8s.io/v1 TableColumnDefinition)."""
+
+    name: str
+    cell: Callable[[Object, float], Any]
+    """From the object and the present time (epoch seconds) to a string, number or bool."""
+    type: str = "string"
+    wide: bool = False
+    """Shown only with `-o wide` (priority 1)."""
+    format: str = ""
+    description: str = ""
+
+
+def _nothing(obj: Object) -> None:
+    pass
+
+
+def _no_errors(obj: Object) -> list[FieldError]:
+    return []
+
+
+def _no_update_errors(obj: Object, old: Object) -> list[FieldError]:
+    return []
+
+
+def _no_warnings(obj: Object) -> list[str]:
+    return []
+
+
+def _no_fields(obj: Object) -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as the API serves it. Hooks are pure functions over the JSON object."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = (
+        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+    )  # fmt: skip
+    status: bool = False
+    """Has a `/status` subresource: main writes keep the old status, its writes
+    change nothing else."""
+    scale: bool = False
+    """Has a `/scale` subresource over spec.replicas, status.replicas and spec.selector."""
+    generation: bool = False
+    """metadata.generation starts at 1 and counts the changes of everything but metadata, status."""
+    graceful: bool = False
+    """Deletion waits for a grace period that the kind's owner ends (pods)."""
+    columns: tuple[Column, ...] = ()
+    """After NAME; the server adds NAME first, and AGE last when none is declared here."""
+    default: Callable[[Object], None] = _nothing
+    """Fill in defaults, in place. Must be idempotent."""
+    prepare: Callable[[Object, Object | None], None] = lambda obj, old: None
+    """Rules that rewrite a new object (old is None) or an update, in place, before validation:
+    fields that clients may not set, values kept from `old`."""
+    validate: Callable[[Object], list[FieldError]] = _no_errors
+    validate_update: Callable[[Object, Object], list[FieldError]] = _no_update_errors
+    """Given new and old: what may not change. `validate` runs besides."""
+    warnings: Callable[[Object], list[str]] = _no_warnings
+    """What to tell the user in `Warning` headers about an accepted object."""
+    fields: Callable[[Object], dict[str, str]] = _no_fields
+    """Field selectors beyond metadata.name and metadata.namespace."""
+    name_rule: str = "dns1123subdomain"
+    """dns1123subdomain, dns1123label, dns1035label or path (see api.names)."""
+    aliases: tuple[tuple[str, str], ...] = field(default=())
+    """Further (group, version) under which the same stored objects are served."""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def storage(self) -> str:
+        """The first segment of a stored object's key: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
+        """The URL path of the collection or of one object (and its subresource)."""
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if namespace and self.namespaced:
+            path += f"/namespaces/{namespace}"
+        path += f"/{self.plural}"
+        if name:
+            path += f"/{name}"
+        return f"{path}/{sub}" if sub else path

@@ -1,0 +1,1 @@
+"""What two packages need and no domain owns: clock, tasks, back-off, ids, logging, HTTP seam."""

@@ -1,0 +1,86 @@
+"""Build the demo image: busybox and a script that serves the pod's own name over HTTP.
+
+    python tools/build_demo_image.py build/demo-image.tar
+
+The archive is a docker-archive (what `docker save` writes), made from Debian's busybox-static with
+the standard library alone, and the same bytes each time.
+"""
+
+import hashlib
+import io
+import json
+import platform
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+REFERENCE = "shepherd.local/demo:1"
+BUSYBOX = Path("/bin/busybox")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+# The shell stays process 1, which has no default signal actions: it must trap TERM itself.
+SERVE = """#!/bin/sh
+port=${PORT:-8080}
+mkdir -p /www
+hostname >/www/index.html
+echo "serving $(hostname) on port $port"
+httpd -f -v -p "$port" -h /www &
+trap 'echo stopping; kill $!; exit 0' TERM INT
+wait
+"""
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes = b"", *, kind: bytes = tarfile.REGTYPE,
+         mode: int = 0o755, link: str = "") -> None:  # fmt: skip
+    entry = tarfile.TarInfo(name)
+    entry.type = kind
+    entry.mode = mode
+    entry.size = len(data)
+    entry.linkname = link
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _layer() -> bytes:
+    applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, check=True, text=True)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for folder in ("bin", "etc", "root", "tmp", "usr", "var", "www"):
+            _add(tar, folder, kind=tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755)
+        _add(tar, "bin/busybox", BUSYBOX.read_bytes())
+        for applet in sorted(set(applets.stdout.split()) - {"busybox"}):
+            _add(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
+        _add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", mode=0o644)
+        _add(tar, "etc/group", b"root:x:0:\n", mode=0o644)
+        _add(tar, "bin/serve", SERVE.encode())
+    return buffer.getvalue()
+
+
+def build(path: Path) -> None:
+    """Write the archive to `path`."""
+    layer = _layer()
+    digest = hashlib.sha256(layer).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": ARCHITECTURES[platform.machine()],
+            "os": "linux",
+            "config": {
+                "Env": ["PATH=/bin"],
+                "Cmd": ["/bin/serve"],
+                "ExposedPorts": {"8080/tcp": {}},
+            },
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        },
+        sort_keys=True,
+    ).encode()
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = [{"Config": config_name, "RepoTags": [REFERENCE], "Layers": [f"{digest}/layer.tar"]}]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, mode="w") as tar:
+        _add(tar, config_name, config, mode=0o644)
+        _add(tar, f"{digest}/layer.tar", layer, mode=0o644)
+        _add(tar, "manifest.json", json.dumps(manifest).encode(), mode=0o644)
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]))

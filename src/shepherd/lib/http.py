@@ -32,6 +32,8 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
     """Names in lower case."""
     body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
+    """Instead of `body`, for the few paths that take bodies of any size (image archives)."""
     peer: User | None = None
     """Whom the connection itself proves: the TLS client certificate's subject (CN is the name, each
     O a group), or whom a trusted in-process transport speaks for."""

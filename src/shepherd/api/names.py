@@ -81,9 +81,7 @@ def path_segment(text: str) -> list[str]:
 
 def qualified_name(text: str) -> list[str]:
     """A label or annotation key: a name, perhaps after a DNS prefix and a slash."""
-    message = (
-        f"must consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}"
-    )
+    message = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}"
     form = _regex_error(message, _QUALIFIED, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:

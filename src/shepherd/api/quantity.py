@@ -24,8 +24,7 @@ _form = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)"
 _exponent = re.compile(r"[eE]([-+]?[0-9]+)")
 
 _BAD_FORM = (
-    "quantities must match the regular expression "
-    "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 _BAD_SUFFIX = "unable to parse quantity's suffix"
 

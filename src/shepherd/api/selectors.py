@@ -131,7 +131,7 @@ def _require(key: str, operator: str, values: list[str]) -> Requirement:
             _fail(f'values[{key}]: Invalid value: "{value}": {"; ".join(errors)}')
     match operator:
         case "in" | "notin" if not values:
-            _fail("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+            _fail("values: for 'in', 'notin' operators, values set can't be empty")
         case ">" | "<" if len(values) != 1:
             _fail("values: for 'Gt', 'Lt' operators, exactly one value is required")
         case ">" | "<" if _integer(values[0]) is None:
@@ -252,6 +252,10 @@ class FieldTerm:
     value: str
     equal: bool = True
 
+    def __str__(self) -> str:
+        value = re.sub(r"([\\,=])", r"\\\1", self.value)
+        return f"{self.field}{'=' if self.equal else '!='}{value}"
+
 
 class FieldSelector:
     """A conjunction of terms over an object's selectable fields; an absent field is ""."""
@@ -282,11 +286,7 @@ class FieldSelector:
         return all((fields.get(t.field, "") == t.value) is t.equal for t in self.terms)
 
     def __str__(self) -> str:
-        return ",".join(f"{t.field}{'=' if t.equal else '!='}{_escape(t.value)}" for t in self.terms)
-
-
-def _escape(value: str) -> str:
-    return re.sub(r"([\\,=])", r"\\\1", value)
+        return ",".join(map(str, self.terms))
 
 
 _field_terms = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)

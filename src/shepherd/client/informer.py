@@ -12,6 +12,7 @@ from random import Random
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import field
 
 from shepherd.api.errors import ApiError
 from shepherd.api.objects.meta import ObjectMeta, View, decode
@@ -43,7 +44,7 @@ class PartialObject(View):
 
     api_version: str = ""
     kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
 T = TypeVar("T", bound=Identified)

@@ -111,7 +111,7 @@ async def following(server: Server) -> AsyncIterator[Follower]:
 
 async def until(follower: Follower, *told: str) -> None:
     """Wait until the handler has been told this, and nothing else."""
-    while len(follower.told) < len(told):
+    while len(follower.told) < len(told):  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert follower.told == list(told)
 

@@ -38,6 +38,7 @@ from shepherd.runtime.base import (
     ExecResult,
     ImageInfo,
     ImageList,
+    Images,
     RuntimeInfo,
     SandboxConfig,
     SandboxInfo,
@@ -92,7 +93,7 @@ class HollowRuntime:
         random: Random,
         start_seconds: tuple[float, float] = (0.01, 0.05),
     ) -> None:
-        self.images = HollowImages()
+        self.images: Images = HollowImages()
         self._clock = clock
         self._random = random
         self._start_seconds = start_seconds

@@ -17,8 +17,8 @@ TERMINAL = ("Succeeded", "Failed")
 class BoundPod(View):
     """A pod of this node: its spec to decide by, its status as JSON because the agent writes it."""
 
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property

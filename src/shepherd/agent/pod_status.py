@@ -12,7 +12,6 @@ from shepherd.agent.pod_state import (
     ContainerView,
     PodView,
     by_name,
-    init_failed,
     initialized,
     is_over,
     run_out,
@@ -187,14 +186,13 @@ def _phase(view: PodView, old: Object) -> str:
     """Terminal only once nothing runs any more, and then for ever."""
     if old.get("phase") in TERMINAL:
         return str(old["phase"])
-    if any(c.running for c in view.containers):
-        return "Running" if initialized(view) else "Pending"
-    if view.verdict or init_failed(view):
-        return "Failed"
-    started = [c for c in view.mains if c.latest]
-    if run_out(view) or (view.stop_by is not None and len(started) == len(view.mains)):
-        return "Succeeded" if all(succeeded(c.latest) for c in view.mains) else "Failed"
-    return "Running" if len(started) == len(view.mains) and initialized(view) else "Pending"
+    unstarted = not initialized(view) or not all(c.latest for c in view.mains)
+    if "start" in view.busy or any(c.running for c in view.containers):
+        return "Pending" if unstarted else "Running"
+    if run_out(view) or view.stop_by is not None:
+        completed = not view.verdict and all(succeeded(c.latest) for c in view.mains)
+        return "Succeeded" if completed else "Failed"
+    return "Pending" if unstarted else "Running"
 
 
 def _why(view: PodView, old: Object) -> Object:

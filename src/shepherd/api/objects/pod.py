@@ -177,7 +177,7 @@ class Container(View):
     ports: list[ContainerPort] = []
     env_from: list[EnvFromSource] = []
     env: list[EnvVar] = []
-    resources: ResourceRequirements = ResourceRequirements()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     restart_policy: str = ""
     """Only init containers: `Always` makes a sidecar."""
     volume_mounts: list[VolumeMount] = []
@@ -286,7 +286,7 @@ class Toleration(View):
 
 class PreferredSchedulingTerm(View):
     weight: int = 0
-    preference: NodeSelectorTerm = NodeSelectorTerm()
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(View):
@@ -303,7 +303,7 @@ class PodAffinityTerm(View):
 
 class WeightedPodAffinityTerm(View):
     weight: int = 0
-    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+    pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
 
 
 class PodAffinity(View):
@@ -364,7 +364,7 @@ class PodSpec(View):
     host_pid: bool = field(default=False, name="hostPID")
     host_ipc: bool = field(default=False, name="hostIPC")
     share_process_namespace: bool = False
-    security_context: PodSecurityContext = PodSecurityContext()
+    security_context: PodSecurityContext = field(default_factory=PodSecurityContext)
     image_pull_secrets: list[SourceName] = []
     hostname: str = ""
     subdomain: str = ""
@@ -412,9 +412,9 @@ class PodStatus(View):
 
 
 class Pod(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
 
     @property
     def finished(self) -> bool:

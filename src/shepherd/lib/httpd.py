@@ -35,7 +35,7 @@ def _never(method: str, path: str) -> bool:
     return False
 
 
-class _Unreadable(Exception):
+class _UnreadableError(Exception):
     """The request cannot be given to the handler."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -104,9 +104,7 @@ class _Connections(web.Server):
         self._streams: dict[web.RequestHandler, asyncio.Task[object]] = {}
         self._closing = False
 
-    def connection_made(
-        self, handler: web.RequestHandler, transport: asyncio.Transport
-    ) -> None:
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         self._peers[handler] = certificate_user(transport.get_extra_info("peercert"))
 
@@ -130,7 +128,7 @@ class _Connections(web.Server):
         try:
             request = await self._read(raw)
             response = await self._handler(request)
-        except _Unreadable as error:
+        except _UnreadableError as error:
             response = error.response
         except Exception:
             log.exception("%s %s failed", raw.method, raw.raw_path)
@@ -165,7 +163,7 @@ class _Connections(web.Server):
         return request
 
     async def _read_body(self, raw: web.BaseRequest) -> bytes:
-        too_large = _Unreadable(
+        too_large = _UnreadableError(
             413,
             "RequestEntityTooLarge",
             f"the request body is larger than {self._body_limit} bytes",
@@ -182,7 +180,7 @@ class _Connections(web.Server):
                     raise too_large
         except web.RequestPayloadError as error:
             message = f"the request body cannot be read: {error}"
-            raise _Unreadable(400, "BadRequest", message) from error
+            raise _UnreadableError(400, "BadRequest", message) from error
         return b"".join(chunks)
 
     async def _stream(

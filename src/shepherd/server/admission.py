@@ -22,7 +22,10 @@ IMMORTAL = ("default", "kube-system", "kube-public")
 """Namespaces that cannot be deleted."""
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS = 300
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
 
 
 @dataclass(slots=True)
@@ -93,7 +96,8 @@ class Admission:
 
 def _keep_immortal(route: Route) -> None:
     if route.resource is NAMESPACE and route.name in IMMORTAL:
-        raise errors.forbidden("", NAMESPACE.plural, route.name, "this namespace may not be deleted")
+        detail = "this namespace may not be deleted"
+        raise errors.forbidden("", NAMESPACE.plural, route.name, detail)
 
 
 def service_account(pod: Object) -> None:
@@ -108,7 +112,7 @@ def priority(pod: Object) -> None:
     spec = pod["spec"]
     name = spec.get("priorityClassName") or ""
     if name and name not in _SYSTEM_PRIORITIES:
-        detail = f'no PriorityClass with name {name} was found'
+        detail = f"no PriorityClass with name {name} was found"
         raise errors.forbidden("", POD.plural, pod["metadata"]["name"], detail)
     spec["priority"] = _SYSTEM_PRIORITIES.get(name, 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")

@@ -34,11 +34,8 @@ def normal_form(resource: Resource, obj: Object) -> Object:
     return head | {key: value for key, value in obj.items() if key not in head}
 
 
-def check_target(route: Route, obj: Object) -> None:
-    """The body must be of the kind, namespace and name that the path says, or say nothing.
-
-    Fills in the namespace. Raises ApiError 400.
-    """
+def check_kind(route: Route, obj: Object) -> None:
+    """The body must be of the kind that the path says, or name none. Raises ApiError 400."""
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if api_version and api_version != route.api_version:
         raise errors.bad_request(
@@ -50,7 +47,16 @@ def check_target(route: Route, obj: Object) -> None:
             f'{kind} in version "{api_version or route.api_version}" cannot be handled as a '
             f"{route.resource.kind}"
         )
-    metadata = obj.setdefault("metadata", {})
+
+
+def check_target(route: Route, obj: Object) -> None:
+    """The body must be of the namespace and name that the path says, or name none.
+
+    Fills them in. Raises ApiError 400.
+    """
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
     namespace = metadata.get("namespace") or ""
     if namespace and namespace != route.namespace:
         raise errors.bad_request(
@@ -104,26 +110,26 @@ def carry(metadata: Object, old: Object) -> None:
 
 def validate(resource: Resource, metadata: Object) -> list[FieldError]:
     """Names, labels, annotations, finalizers and owner references."""
-    found: list[FieldError] = []
-    base = metadata.get("generateName") or ""
-    for problem in check_name(resource.name_rule, base, prefix=True) if base else ():
-        found.append(errors.invalid_value("metadata.generateName", base, problem))
-    name = metadata.get("name", "")
-    for problem in check_name(resource.name_rule, name):
-        found.append(errors.invalid_value("metadata.name", name, problem))
+    base, name = metadata.get("generateName") or "", metadata.get("name", "")
+    rule = resource.name_rule
+    found = []
+    if base:
+        found += _invalid("metadata.generateName", base, check_name(rule, base, prefix=True))
+    found += _invalid("metadata.name", name, check_name(rule, name))
     for key, value in (metadata.get("labels") or {}).items():
-        for problem in qualified_name(key):
-            found.append(errors.invalid_value("metadata.labels", key, problem))
-        for problem in label_value(value):
-            found.append(errors.invalid_value("metadata.labels", value, problem))
+        found += _invalid("metadata.labels", key, qualified_name(key))
+        found += _invalid("metadata.labels", value, label_value(value))
     size = 0
     for key, value in (metadata.get("annotations") or {}).items():
         size += len(key.encode()) + len(value.encode())
-        for problem in qualified_name(key.lower()):
-            found.append(errors.invalid_value("metadata.annotations", key, problem))
+        found += _invalid("metadata.annotations", key, qualified_name(key.lower()))
     if size > _ANNOTATIONS_LIMIT:
         found.append(errors.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
     return found + _validate_finalizers(metadata) + _validate_owners(metadata)
+
+
+def _invalid(path: str, value: str, problems: list[str]) -> list[FieldError]:
+    return [errors.invalid_value(path, value, problem) for problem in problems]
 
 
 def _validate_finalizers(metadata: Object) -> list[FieldError]:
@@ -131,11 +137,10 @@ def _validate_finalizers(metadata: Object) -> list[FieldError]:
     finalizers = metadata.get("finalizers") or []
     for index, finalizer in enumerate(finalizers):
         path = f"metadata.finalizers[{index}]"
-        for problem in qualified_name(finalizer):
-            found.append(errors.invalid_value(path, finalizer, problem))
+        found += _invalid(path, finalizer, qualified_name(finalizer))
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
-            found.append(errors.invalid_value(path, finalizer, detail))
+            found += _invalid(path, finalizer, [detail])
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(errors.invalid_value("metadata.finalizers", finalizers, detail))

@@ -50,9 +50,7 @@ class Written:
 class Registry:
     """Writes objects. Every method raises ApiError."""
 
-    def __init__(
-        self, store: Store, admission: Admission, *, clock: Clock, random: Random
-    ) -> None:
+    def __init__(self, store: Store, admission: Admission, *, clock: Clock, random: Random) -> None:
         self.store = store
         self._admission = admission
         self._clock = clock
@@ -84,6 +82,7 @@ class Registry:
                 if named or attempt == _NAMES_TO_TRY:
                     raise _exists(route, obj["metadata"]["name"]) from error
                 metadata.generate_name(resource, obj["metadata"], self._random)
+                resource.default(obj)
             else:
                 break
         return Written(write.value, revision, warnings=resource.warnings(obj))

@@ -79,14 +79,10 @@ class Routes:
         if name and resource.namespaced and not namespace:
             raise errors.path_not_found()
         verb = _verb(request, resource, namespace, name, watched)
-        return Route(
-            verb, resource, group, version, namespace, name, sub, "/".join(parts[3:])
-        )
+        return Route(verb, resource, group, version, namespace, name, sub, "/".join(parts[3:]))
 
 
-def _verb(
-    request: Request, resource: Resource, namespace: str, name: str, watched: bool
-) -> str:
+def _verb(request: Request, resource: Resource, namespace: str, name: str, watched: bool) -> str:
     verb = _VERBS.get(request.method, "")
     if not name:
         verb = _ON_COLLECTION.get(verb, "")
@@ -96,7 +92,5 @@ def _verb(
         verb = ""
     if not verb:
         raise errors.method_not_allowed(request.method)
-    if verb == "list" or (verb == "get" and watched):
-        if watched or request.param("watch") in TRUE:
-            return "watch"
-    return verb
+    streams = watched or (verb == "list" and request.param("watch") in TRUE)
+    return "watch" if streams and verb in ("list", "get") else verb

@@ -270,7 +270,7 @@ def test_a_namespace_is_held_until_its_content_is_gone() -> None:
     NAMESPACE.prepare(obj, None)
     assert obj["spec"] == {"finalizers": ["kubernetes"]}
     assert obj["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
-    update = {"metadata": {"name": "a"}, "spec": {}}
+    update: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {}}
     NAMESPACE.prepare(update, obj)
     assert update["spec"] == {"finalizers": ["kubernetes"]}
 

@@ -164,5 +164,3 @@ def _tolerates(toleration: Object, taint: str) -> bool:
         None,
         "",
     )
-
-

@@ -75,7 +75,7 @@ class ApiServer:
 
     async def run(self) -> None:
         """Keep the store small, for ever."""
-        await upkeep(self._registry, self._clock)
+        await upkeep(self._store, self._clock)
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Never raises for what a client sends."""

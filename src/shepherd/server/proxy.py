@@ -7,7 +7,7 @@ Source: kubernetes pkg/registry/core/pod/rest/log.go, pkg/kubelet/client.
 from dataclasses import replace
 
 from shepherd.api import errors
-from shepherd.api.kinds import NODE, POD
+from shepherd.api.kinds import NODE
 from shepherd.api.meta import object_key
 from shepherd.api.objects import Node, Pod, decode
 from shepherd.lib.http import Request, Response

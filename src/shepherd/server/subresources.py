@@ -13,7 +13,7 @@ from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import NOTHING, selector_of
 from shepherd.lib.http import Response
-from shepherd.server import proxy, reads, registry
+from shepherd.server import body, proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.handlers import Call, Handlers, json_answer
 from shepherd.server.patches import patcher
@@ -144,7 +144,7 @@ async def _bind(handlers: Handlers, call: Call) -> Response:
             raise registry.conflict(call.route, detail)
         spec = pod.get("spec") or {}
         if spec.get("nodeName"):
-            detail = f"pod {call.route.name} is already assigned to node \"{spec['nodeName']}\""
+            detail = f'pod {call.route.name} is already assigned to node "{spec["nodeName"]}"'
             raise registry.conflict(call.route, detail)
         if spec.get("schedulingGates"):
             detail = f"pod {call.route.name} has non-empty .spec.schedulingGates"
@@ -159,9 +159,7 @@ async def _bind(handlers: Handlers, call: Call) -> Response:
             "status": _scheduled(pod.get("status") or {}, now),
         }
 
-    await handlers.registry.update(
-        call.route, make, call.user, merge=_assign, dry_run=call.dry_run
-    )
+    await handlers.registry.update(call.route, make, call.user, merge=_assign, dry_run=call.dry_run)
     return json_answer(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
         201,
@@ -170,9 +168,9 @@ async def _bind(handlers: Handlers, call: Call) -> Response:
 
 def _assign(resource: Resource, wanted: Object, old: Object) -> Object:
     """A binding sets the node, the condition and annotations, past the rules of an update."""
-    metadata = old["metadata"] | {
-        field: wanted["metadata"][field] for field in ("annotations",) if field in wanted["metadata"]
-    }
+    metadata = dict(old["metadata"])
+    if annotations := wanted["metadata"].get("annotations"):
+        metadata["annotations"] = annotations
     return old | {"metadata": metadata, "spec": wanted["spec"], "status": wanted["status"]}
 
 

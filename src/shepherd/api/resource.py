@@ -66,6 +66,8 @@ class Resource:
     status: bool = False
     """Has a `/status` subresource: main writes keep the old status, its writes
     change nothing else."""
+    status_on_create: bool = False
+    """A create keeps the status that it brings (nodes, that register with it)."""
     scale: bool = False
     """Has a `/scale` subresource over spec.replicas, status.replicas and spec.selector."""
     generation: bool = False
@@ -73,7 +75,8 @@ class Resource:
     graceful: bool = False
     """Deletion waits for a grace period that the kind's owner ends (pods)."""
     columns: tuple[Column, ...] = ()
-    """After NAME; the server adds NAME first, and AGE last when none is declared here."""
+    """The server adds NAME first unless one here has the format `name`, and AGE last when none is
+    declared here."""
     default: Callable[[Object], None] = _nothing
     """Fill in defaults, in place. Must be idempotent."""
     prepare: Callable[[Object, Object | None], None] = lambda obj, old: None

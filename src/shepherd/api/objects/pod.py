@@ -65,6 +65,7 @@ class VolumeMount(View):
     sub_path: str = ""
     sub_path_expr: str = ""
     read_only: bool = False
+    mount_propagation: str = ""
 
 
 class ResourceRequirements(View):
@@ -347,6 +348,10 @@ class PodDNSConfig(View):
     options: list[PodDNSOption] = []
 
 
+class ReadinessGate(View):
+    condition_type: str = ""
+
+
 class PodSpec(View):
     volumes: list[Volume] = []
     init_containers: list[Container] = []
@@ -378,6 +383,7 @@ class PodSpec(View):
     overhead: dict[str, str | int | float] = {}
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     scheduling_gates: list[SourceName] = []
+    readiness_gates: list[ReadinessGate] = []
 
 
 class PodIP(View):

@@ -12,11 +12,12 @@ from shepherd.api.errors import ApiError
 from shepherd.api.meta import object_key, split_key
 from shepherd.api.objects import ObjectMeta, OwnerReference, decode
 from shepherd.api.resource import Object, Resource
-from shepherd.client.base import Client, PatchType
+from shepherd.client.base import Client
 from shepherd.client.informer import PartialObject
 from shepherd.client.recorder import Recorder, reference
 from shepherd.client.workqueue import WorkQueue
 from shepherd.controllers.informers import Informers
+from shepherd.controllers.ownership import owners_patch
 from shepherd.lib.tasks import all_of
 
 FOREGROUND = "foregroundDeletion"
@@ -90,7 +91,7 @@ class GarbageCollector:
                 if FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers:
                     queue.add(self._key(resource, meta))
                     self._add_dependents(meta.uid, queue)
-            elif any(not self._find(owner.uid) for owner in meta.owner_references):
+            elif not all(self._reaches(meta, owner) for owner in meta.owner_references):
                 queue.add(self._key(resource, meta))
 
         self._informers.every[resource.storage].on_change(changed)
@@ -105,6 +106,11 @@ class GarbageCollector:
             for found in informer.by_index("uid", uid):
                 return found  # type: ignore[no-any-return]
         return None
+
+    def _reaches(self, meta: ObjectMeta, owner: OwnerReference) -> bool:
+        """The owner is known, and where an owner of this object may be."""
+        known = self._find(owner.uid)
+        return known is not None and known.metadata.namespace in ("", meta.namespace)
 
     def _dependents(self, uid: str) -> list[tuple[Resource, PartialObject]]:
         """The objects that name this UID as an owner."""
@@ -182,7 +188,7 @@ class GarbageCollector:
         found = Owners()
         for owner in meta.owner_references:
             known = self._find(owner.uid)
-            if known is not None and known.metadata.namespace not in ("", meta.namespace):
+            if known is not None and not self._reaches(meta, owner):
                 self._misplaced(resource, meta, owner)
                 known = None
             elif known is None:
@@ -236,26 +242,16 @@ class GarbageCollector:
     async def _drop_owners(
         self, resource: Resource, meta: ObjectMeta, uids: tuple[str, ...]
     ) -> None:
-        gone = [{"$patch": "delete", "uid": uid} for uid in uids]
-        patch = {"metadata": {"uid": meta.uid, "ownerReferences": gone}}
-        await self._patch(resource, meta, patch, "strategic")
+        await self._patch(resource, meta, owners_patch(meta, drop=uids))
 
     async def _drop_finalizer(self, resource: Resource, meta: ObjectMeta, name: str) -> None:
         kept = [item for item in meta.finalizers if item != name]
         patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": kept}}
-        await self._patch(resource, meta, patch, "merge")
+        await self._patch(resource, meta, patch)
 
-    async def _patch(
-        self, resource: Resource, meta: ObjectMeta, patch: Object, type: PatchType
-    ) -> None:
+    async def _patch(self, resource: Resource, meta: ObjectMeta, patch: Object) -> None:
         try:
-            await self._client.patch(
-                resource,
-                meta.name,
-                meta.namespace or None,
-                patch,
-                type=type,
-            )
+            await self._client.patch(resource, meta.name, meta.namespace or None, patch)
         except ApiError as error:
             if error.code != 404:
                 raise

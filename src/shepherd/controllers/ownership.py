@@ -4,9 +4,11 @@ Source: kubernetes pkg/controller/controller_ref_manager.go. Two workloads whose
 each other's objects never fight: an object with another controller is none of our business.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+import msgspec
 
 from shepherd.api.objects import ObjectMeta
 from shepherd.api.resource import Object, Resource
@@ -69,13 +71,25 @@ async def settle(
         live = (await writer.client.get(resource, owner.name, owner.namespace))["metadata"]
         if live["uid"] == owner.uid and not live.get("deletionTimestamp"):
             reference = controller_reference(resource, owner)
-            owned += [await _refer(writer, item.metadata, reference) for item in found.adopt]
+            for orphan in found.adopt:
+                patch = owners_patch(orphan.metadata, add=[reference])
+                owned.append(await writer.patch(orphan.metadata, patch))
     for stranger in found.release:
-        reference = {"$patch": "delete", "uid": owner.uid}
-        await _refer(writer, stranger.metadata, reference)
+        patch = owners_patch(stranger.metadata, drop=(owner.uid,))
+        await writer.patch(stranger.metadata, patch)
     return owned
 
 
-async def _refer(writer: Writer[T], meta: ObjectMeta, reference: Object) -> T:
-    patch = {"metadata": {"ownerReferences": [reference]}}
-    return await writer.patch(meta, patch, type="strategic")
+def owners_patch(
+    meta: ObjectMeta, *, add: Sequence[Object] = (), drop: Sequence[str] = ()
+) -> Object:
+    """A merge patch that adds owners and drops those with the given UIDs. It names the version that
+    it was made from: the list is replaced as a whole (strategic merge knows no custom kinds)."""
+    kept = [msgspec.to_builtins(o) for o in meta.owner_references if o.uid not in drop]
+    return {
+        "metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "ownerReferences": [*kept, *add],
+        }
+    }

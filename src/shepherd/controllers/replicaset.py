@@ -174,7 +174,12 @@ class ReplicaSetController:
 
     def connect(self, queue: WorkQueue) -> None:
         def set_changed(old: ReplicaSet | None, new: ReplicaSet | None) -> None:
-            if new:
+            # Its status is our own writing: a failure noted there must not end its back-off.
+            if new and (
+                old is None
+                or old.status == new.status
+                or old.metadata.generation != new.metadata.generation
+            ):
                 queue.add(new.metadata.key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:

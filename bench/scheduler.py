@@ -21,7 +21,7 @@ PODS = 10_000
 
 
 def node(index: int) -> Node:
-    """One of the nodes: eight sizes, three zones, every tenth tainted for no one but its friends."""
+    """One of the nodes: eight sizes, three zones, every tenth tainted."""
     cores = 8 * (1 + index % 8)
     tainted = [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]
     return decode(
@@ -46,14 +46,13 @@ def node(index: int) -> Node:
 def pod(index: int, shapes: int) -> Pod:
     """A pod of one of the shapes."""
     shape = index % shapes
+    owner = {"kind": "ReplicaSet", "uid": f"rs-{shape}", "controller": True}
     return decode(
         {
             "metadata": {
                 "name": f"pod-{index}",
                 "namespace": "default",
-                "ownerReferences": [
-                    {"kind": "ReplicaSet", "uid": f"rs-{shape}", "controller": True}
-                ],
+                "ownerReferences": [owner],
             },
             "spec": {
                 "nodeSelector": {"disk": "ssd"} if shape % 5 == 0 else {},
@@ -117,6 +116,5 @@ def _place(pods: list[Pod], cycle: Cycle, cache: Cache, shapes: Shapes) -> None:
     for item in pods:
         info = PodInfo(item.metadata.key, item, shapes.of(item))
         chosen = cycle.decide(info)
-        if isinstance(chosen, Unplaced):
-            raise AssertionError(chosen.message)
+        assert not isinstance(chosen, Unplaced), chosen.message
         cache.place(info, chosen.name)

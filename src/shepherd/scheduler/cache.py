@@ -43,15 +43,13 @@ class NodeInfo:
         self.score_memory = 0
         self.ports: dict[HostPort, int] = {}
 
-    def cpu_share(self, more: int) -> int:
-        """Thousandths of the node's cpu in use, for scoring, with `more` millis added."""
-        used = self.score_cpu + more
-        return used * 1000 // self.cpu if used < self.cpu else 1000
-
-    def memory_share(self, more: int) -> int:
-        """Thousandths of the node's memory in use, for scoring, with `more` bytes added."""
-        used = self.score_memory + more
-        return used * 1000 // self.memory if used < self.memory else 1000
+    def shares(self, more_cpu: int, more_memory: int) -> tuple[int, int]:
+        """Thousandths of the cpu and memory that would be in use, for scoring, with that added."""
+        cpu, memory = self.score_cpu + more_cpu, self.score_memory + more_memory
+        return (
+            cpu * 1000 // self.cpu if cpu < self.cpu else 1000,
+            memory * 1000 // self.memory if memory < self.memory else 1000,
+        )
 
     def add(self, pod: PodInfo) -> None:
         self.pods[pod.key] = pod

@@ -28,6 +28,17 @@ class Unplaced:
 
     nodes: int
     reasons: Counter[Unfit]
+    checks: Sequence[Check]
+
+    def helped_by_node(self, node: NodeInfo) -> bool:
+        """Whether `node` may be able to take the pod now."""
+        near = (check for check in self.checks if check.reach is Reach.NODE)
+        return all(check.test(node) is None for check in near)
+
+    @property
+    def helped_by_pods(self) -> bool:
+        """Whether a pod that is placed or goes away anywhere may change the answer."""
+        return any(check.reach is Reach.CLUSTER for check in self.checks)
 
     @property
     def message(self) -> str:
@@ -54,7 +65,7 @@ class Ranking:
     def enter(self, node: NodeInfo) -> None:
         """A node that is new, or may suit better than before."""
         if self._fits(node):
-            heapq.heappush(self._heap, self._entry(node))
+            heapq.heappush(self._heap, self._entry(node, self.score(node)))
         else:
             self._valid.pop(node.name, None)
         if len(self._heap) > 2 * len(self._valid) + 64:  # mostly entries that no longer count
@@ -67,20 +78,23 @@ class Ranking:
             valid, node = self._valid.get(entry[2], (None, None))
             if valid is not entry or node is None:
                 heapq.heappop(self._heap)
-            elif not node.present or not self._fits(node):
-                heapq.heappop(self._heap)
-                del self._valid[node.name]
-            elif (score := self.score(node)) == -entry[0]:
+            elif (score := self.score(node)) != -entry[0]:
+                heapq.heapreplace(self._heap, self._entry(node, score))
+            elif node.present and self._fits(node):
                 return score, node
             else:
-                heapq.heapreplace(self._heap, self._entry(node))
+                heapq.heappop(self._heap)
+                del self._valid[node.name]
         return None
 
     def score(self, node: NodeInfo) -> int:
-        return sum([score(node) * weight for score, weight in self._grades])
+        total = 0
+        for score, weight in self._grades:  # the hottest loop: no generator, no list
+            total += weight * score(node)
+        return total
 
-    def _entry(self, node: NodeInfo) -> tuple[int, float, str]:
-        entry = (-self.score(node), -node.tie, node.name)
+    def _entry(self, node: NodeInfo, score: int) -> tuple[int, float, str]:
+        entry = (-score, -node.tie, node.name)
         self._valid[node.name] = entry, node
         return entry
 
@@ -126,10 +140,10 @@ class Program:
         ranked = [(every.score(node) + self._wide_score(node), node.tie, node) for node in nodes]
         return max(ranked, key=lambda item: item[:2])[2] if ranked else None
 
-    def unfit(self, node: NodeInfo, reach: Reach = Reach.CLUSTER) -> Unfit | None:
-        """The first objection to a node, of the checks that reach no farther than `reach`."""
+    def unfit(self, node: NodeInfo) -> Unfit | None:
+        """The first objection to a node."""
         for check in self.checks:
-            if check.reach <= reach and (unfit := check.test(node)):
+            if unfit := check.test(node):
                 return unfit
         return None
 
@@ -158,14 +172,6 @@ class Cycle:
         if program.unplaced is None or program.unplaced[0] != version:
             program.unplaced = version, self._diagnose(program)
         return program.unplaced[1]
-
-    def could_fit(self, pod: PodInfo, node: NodeInfo) -> bool:
-        """Whether `node`, as far as it is concerned alone, can take `pod` now."""
-        return self._program(pod).unfit(node, Reach.NODE) is None
-
-    def depends_on_pods(self, pod: PodInfo) -> bool:
-        """Whether a pod placed or gone anywhere can change the answer."""
-        return not self._program(pod).ranked
 
     def _program(self, pod: PodInfo) -> Program:
         key = (pod.shape, pod.pod.spec.node_name, *self._cache.anti_affinity(pod).values())
@@ -204,7 +210,7 @@ class Cycle:
         for node in self._cache.nodes.values():
             if unfit := program.unfit(node):
                 reasons[unfit] += 1
-        return Unplaced(len(self._cache.nodes), reasons)
+        return Unplaced(len(self._cache.nodes), reasons, program.checks)
 
 
 def nodes_to_find(nodes: int) -> int:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from shepherd.scheduler.cache import Cache, NodeInfo
+from shepherd.scheduler.objects import Pod
 from shepherd.scheduler.shape import PodInfo
 
 MAX_SCORE = 1000
@@ -74,9 +75,18 @@ class ScorePlugin(Protocol):
         ...
 
 
+class GatePlugin(Protocol):
+    name: str
+
+    def gate(self, pod: Pod) -> Unfit | None:
+        """Why a pod must not even be looked at yet (upstream: PreEnqueue)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """The plugins in force. Filters run in this order, and the first that objects is the reason."""
 
+    gates: tuple[GatePlugin, ...]
     filters: tuple[FilterPlugin, ...]
     scores: tuple[ScorePlugin, ...]

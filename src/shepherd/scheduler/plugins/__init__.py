@@ -11,9 +11,11 @@ from shepherd.scheduler.plugins.noderesourcesbalancedallocation import (
 from shepherd.scheduler.plugins.noderesourcesfit import NodeResourcesFit
 from shepherd.scheduler.plugins.nodeunschedulable import NodeUnschedulable
 from shepherd.scheduler.plugins.podtopologyspread import PodTopologySpread
+from shepherd.scheduler.plugins.schedulinggates import SchedulingGates
 from shepherd.scheduler.plugins.tainttoleration import TaintToleration
 
 DEFAULT_PROFILE = Profile(
+    gates=(SchedulingGates(),),
     filters=(
         NodeUnschedulable(),
         NodeName(),

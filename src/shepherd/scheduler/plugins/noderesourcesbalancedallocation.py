@@ -16,11 +16,10 @@ class NodeResourcesBalancedAllocation:
         hold to the last digit one of the halves rounds up and the other down, and both have the
         same weight.
         """
-        shape = pod.shape
+        more_cpu, more_memory = pod.shape.score_cpu, pod.shape.score_memory
 
         def score(node: NodeInfo) -> int:
-            cpu = node.cpu_share(shape.score_cpu)
-            memory = node.memory_share(shape.score_memory)
+            cpu, memory = node.shares(more_cpu, more_memory)
             return (2 * MAX_SCORE - abs(cpu - memory) + 1) // 2
 
         return [Grade(self.name, score)]

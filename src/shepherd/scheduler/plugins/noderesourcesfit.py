@@ -28,11 +28,10 @@ class NodeResourcesFit:
 
     def score(self, pod: PodInfo, cache: Cache) -> list[Grade]:
         """LeastAllocated: what share of cpu and memory would be left, on average."""
-        shape = pod.shape
+        more_cpu, more_memory = pod.shape.score_cpu, pod.shape.score_memory
 
         def score(node: NodeInfo) -> int:
-            cpu = node.cpu_share(shape.score_cpu)
-            memory = node.memory_share(shape.score_memory)
+            cpu, memory = node.shares(more_cpu, more_memory)
             return (2 * MAX_SCORE - cpu - memory) // 2
 
         return [Grade(self.name, score)]

@@ -17,8 +17,10 @@ from shepherd.scheduler.shape import PodInfo
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
-_POINTS_OFF = MAX_SCORE // 20
-"""For each pod of the kind that a node or domain has (a domain: more than the emptiest)."""
+_POINTS_OFF = MAX_SCORE // 2
+"""For each pod of the kind that a node or domain has (a domain: more than the emptiest). There is
+no lower end, so that the fiftieth pod counts as the first does; times the weight, one pod less
+outbids any difference in resources."""
 _WEIGHT = 2
 
 
@@ -50,7 +52,7 @@ class PodTopologySpread:
 
     def _over_nodes(self, tally: Tally) -> Grade:
         def score(node: NodeInfo) -> int:
-            return max(0, MAX_SCORE - _POINTS_OFF * tally.nodes.get(node.name, 0))
+            return MAX_SCORE - _POINTS_OFF * tally.nodes.get(node.name, 0)
 
         return Grade(self.name, score, _WEIGHT)
 
@@ -61,7 +63,7 @@ class PodTopologySpread:
                 return 0
             counts = tally.domains(key, cache.nodes)
             emptiest = min(counts.get(name, 0) for name in cache.domains(key))
-            return max(0, MAX_SCORE - _POINTS_OFF * (counts.get(domain, 0) - emptiest))
+            return MAX_SCORE - _POINTS_OFF * (counts.get(domain, 0) - emptiest)
 
         return Grade(self.name, score, _WEIGHT, Reach.DOMAIN, (key,))
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,6 +13,7 @@ from shepherd.api.resource import Object
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
 from shepherd.server import body, metadata, reads, registry
+from shepherd.server.codec import decode
 from shepherd.server.conversion import stored_field, to_served, to_stored
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.forms import Form, Plain, choose
@@ -48,14 +49,32 @@ class Call:
         return bool(value)
 
 
+class AgentDialer(Protocol):
+    """Reaches what runs on nodes."""
+
+    async def send(self, origin: str, request: Request) -> Response:
+        """Send `request` to `https://address:port` (an agent; the server proves itself with its
+        client certificate) or `http://address:port` (a pod). Raises ConnectionError."""
+        ...
+
+
 class Handlers:
     """The verbs on objects."""
 
-    def __init__(self, registry: Registry, hub: Hub, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        hub: Hub,
+        *,
+        clock: Clock,
+        random: Random,
+        dialer: AgentDialer | None,
+    ) -> None:
         self.registry = registry
+        self.dialer = dialer
         self.store = registry.store
         self._hub = hub
-        self._clock = clock
+        self.now = clock.now
         self._random = random
         self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "get": self.get,
@@ -148,7 +167,7 @@ class Handlers:
     def _form(self, call: Call) -> Form:
         accept = call.request.headers.get("accept", "")
         include = call.query.get("includeObject", "")
-        return choose(call.route, accept, include, self._clock.now)
+        return choose(call.route, accept, include, self.now)
 
 
 def answer(content: Body, code: int = 200) -> Response:
@@ -200,7 +219,7 @@ def _deleted(route: Route, value: bytes) -> Object:
         "name": route.name,
         "group": route.group,
         "kind": route.resource.plural,
-        "uid": registry.decode(value)["metadata"]["uid"],
+        "uid": decode(value)["metadata"]["uid"],
     }
     return {
         "kind": "Status",

@@ -70,7 +70,7 @@ class Agent:
                 clock=clock,
             ),
             sources=Sources(client, clock=clock, random=random, changed=self._pods.sources_changed),
-            volumes=Volumes(files.pod, mounts=not runtime.describe().simulated),
+            volumes=Volumes(files.pod, runtime),
             statuses=StatusWriter(client, clock=clock, random=random),
             checks=Checks(runtime),
             files=files,

@@ -29,7 +29,7 @@ from shepherd.api.objects.pod import (
     VolumeProjection,
 )
 from shepherd.api.quantity import whole
-from shepherd.runtime.base import Mount
+from shepherd.runtime.base import Mount, Runtime
 
 Files = dict[str, tuple[bytes, int]]
 """Relative path to content and mode."""
@@ -129,12 +129,17 @@ def _inside(path: str) -> str:
 class Volumes:
     """Makes, refreshes and removes the volumes of pods.
 
-    Without `mounts` (no root, or a simulated runtime) an emptyDir in memory is a plain directory.
+    For a simulated runtime, whose containers see no files, an emptyDir in memory is a plain
+    directory.
     """
 
-    def __init__(self, directory: Callable[[str], Path], *, mounts: bool) -> None:
+    def __init__(self, directory: Callable[[str], Path], runtime: Runtime) -> None:
         self._directory = directory
-        self._mounts = mounts
+        self._runtime = runtime
+
+    @property
+    def _real(self) -> bool:
+        return not self._runtime.describe().simulated
 
     async def set_up(self, facts: Facts) -> None:
         """Make every volume. Raises UnresolvedError or OSError; may be called again."""
@@ -165,7 +170,7 @@ class Volumes:
         if path.exists():
             return
         path.mkdir(parents=True)
-        if source.medium == "Memory" and self._mounts:
+        if source.medium == "Memory" and self._real:
             size = whole(source.size_limit) if source.size_limit else 0
             mount_tmpfs(path, f"size={size},mode=0777" if size else "mode=0777")
         path.chmod(0o777)
@@ -178,7 +183,7 @@ class Volumes:
         if not root.exists():
             return
         for volume in root.iterdir():
-            if self._mounts and os.path.ismount(volume):
+            if self._real and os.path.ismount(volume):
                 unmount(volume)
         shutil.rmtree(root)
 

@@ -1,0 +1,146 @@
+"""The API server: the chain that every request passes.
+
+parse -> authenticate -> route -> authorize -> admission -> registry -> encode. The API is a
+function from request to response; `lib.httpd` puts it on a socket.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from random import Random
+
+from shepherd.api import errors
+from shepherd.api.kinds import RESOURCES
+from shepherd.lib.clock import Clock
+from shepherd.lib.http import Handler, Request, Response
+from shepherd.server import bootstrap
+from shepherd.server.admission import Admission
+from shepherd.server.auth import Authenticator, Authorizer
+from shepherd.server.config import ServerConfig
+from shepherd.server.discovery import Discovery
+from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
+from shepherd.server.hub import Hub
+from shepherd.server.registry import Registry
+from shepherd.server.routes import Routes
+from shepherd.server.services import ServiceAllocator
+from shepherd.server.subresources import find
+from shepherd.server.upkeep import upkeep
+from shepherd.server.version import VERSION
+from shepherd.store.base import Store, StoreFullError
+
+log = logging.getLogger("shepherd.server")
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+
+
+class ApiServer:
+    """Serves the Kubernetes API over a store.
+
+    `unauthenticated` are paths with their handlers that need no proof of identity (the CA, the
+    joining of agents); `dialer` reaches the agents.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        config: ServerConfig,
+        clock: Clock,
+        random: Random,
+        authenticator: Authenticator,
+        authorizer: Authorizer | None = None,
+        dialer: AgentDialer | None = None,
+        unauthenticated: Mapping[str, Handler] | None = None,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._unauthenticated = unauthenticated or {}
+        self._routes = Routes(RESOURCES)
+        self._discovery = Discovery(self._routes)
+        self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
+        admission = Admission(store, self._services)
+        self._registry = Registry(store, admission, clock=clock, random=random)
+        hub = Hub(store, RESOURCES)
+        self._handlers = Handlers(self._registry, hub, clock=clock, random=random, dialer=dialer)
+        self._ready = False
+
+    async def start(self) -> None:
+        """Make what must exist; then the server is ready."""
+        await self._services.load(self._store)
+        await bootstrap.make(self._registry, self._config)
+        self._ready = True
+
+    async def run(self) -> None:
+        """Keep the store small, for ever."""
+        await upkeep(self._store, self._clock)
+
+    async def handle(self, request: Request) -> Response:
+        """Answer a request. Never raises for what a client sends."""
+        try:
+            return await self._serve(request)
+        except errors.ApiError as error:
+            response = json_answer(error.status(), error.code)
+            response.headers |= error.headers
+            return response
+        except StoreFullError as error:
+            return json_answer(errors.insufficient_storage(str(error)).status(), 507)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return json_answer(errors.internal("the server's log says more").status(), 500)
+
+    async def _serve(self, request: Request) -> Response:
+        path = request.path
+        if path.startswith(_HEALTH):
+            return self._health(path, "verbose" in dict(request.query))
+        if path == "/version":
+            return json_answer(VERSION)
+        if handler := self._unauthenticated.get(path):
+            return await handler(request)
+        user = await self._authenticator.authenticate(request)
+        route = self._routes.find(request)
+        if route is None:
+            return self._document(request)
+        if self._authorizer:
+            await self._authorizer.authorize(
+                user, route.verb, route.resource, route.namespace, route.name, route.sub
+            )
+        query: dict[str, str] = {}
+        for name, value in request.query:
+            query.setdefault(name, value)
+        call = Call(request, route, user, query)
+        if not route.sub:
+            return await self._handlers.handle(call)
+        serve = find(route.resource, route.sub).verbs.get(route.verb)
+        if serve is None:
+            raise errors.method_not_allowed(request.method)
+        return await serve(self._handlers, call)
+
+    def _document(self, request: Request) -> Response:
+        """What is served beside objects: discovery, and what agents must know of the cluster."""
+        if response := self._discovery.answer(request):
+            return response
+        if request.path == "/shepherd/v1/cluster":
+            return json_answer(self._config.document())
+        raise errors.path_not_found()
+
+    def _health(self, path: str, verbose: bool) -> Response:
+        name = path.strip("/")
+        if name not in ("healthz", "livez", "readyz"):
+            raise errors.path_not_found()
+        plain = {"content-type": "text/plain; charset=utf-8"}
+        checks = {"ping": True, "store": True}
+        if name == "readyz":
+            checks["start"] = self._ready
+        passed = all(checks.values())
+        if passed and not verbose:
+            return Response(200, plain, b"ok")
+        lines = [
+            f"[+]{check} ok" if good else f"[-]{check} failed" for check, good in checks.items()
+        ]
+        lines.append(f"{name} check {'passed' if passed else 'failed'}")
+        return Response(200 if passed else 500, plain, "\n".join(lines).encode() + b"\n")

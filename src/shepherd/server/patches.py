@@ -1,0 +1,53 @@
+"""PATCH bodies as functions from the present object to the wanted one."""
+
+from collections.abc import Callable
+
+from shepherd.api import errors
+from shepherd.api.decode import (
+    Decoded,
+    FieldValidation,
+    check_object,
+    decode_value,
+    media_type,
+)
+from shepherd.api.patch import json_patch, merge_patch
+from shepherd.api.resource import Object
+from shepherd.lib.http import Request
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+Patcher = Callable[[Object], Decoded]
+Kind = tuple[str, str, str]
+"""Group, version and kind."""
+
+
+def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patcher:
+    """The function that a request's patch denotes: it makes an object that fits `kind`.
+
+    Raises ApiError 400, 415; the function 400, 422.
+    """
+    media = media_type(request.headers.get("content-type", ""))
+    if media == APPLY:
+        raise errors.unsupported_media_type(
+            "server-side apply is not served by this version: use kubectl apply without "
+            "--server-side"
+        )
+    if media not in (MERGE, STRATEGIC, JSON_PATCH):
+        raise errors.unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{JSON_PATCH}, {MERGE}, {STRATEGIC}"
+        )
+    patch, problems = decode_value(request.body, media)
+    if media != JSON_PATCH and not isinstance(patch, dict):
+        raise errors.bad_request("the patch must be an object")
+
+    def apply(old: Object) -> Decoded:
+        patched = json_patch(old, patch) if media == JSON_PATCH else merge_patch(old, patch)
+        if not isinstance(patched, dict):
+            raise errors.bad_request("the patch does not leave an object")
+        return check_object(patched, *kind, validation=validation, problems=problems)
+
+    return apply

@@ -13,10 +13,9 @@ from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import NOTHING, selector_of
 from shepherd.lib.http import Response
-from shepherd.server import body, proxy, reads, registry
+from shepherd.server import proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.handlers import Call, Handlers, json_answer
-from shepherd.server.patches import patcher
 
 Serve = Callable[[Handlers, Call], Awaitable[Response]]
 
@@ -64,13 +63,13 @@ async def _get_scale(handlers: Handlers, call: Call) -> Response:
 
 
 async def _put_scale(handlers: Handlers, call: Call) -> Response:
-    wanted = body.read_object(call.request).obj
+    wanted = call.body("autoscaling", "v1", "Scale").object
     return await _write_scale(handlers, call, lambda scale: wanted)
 
 
 async def _patch_scale(handlers: Handlers, call: Call) -> Response:
-    patch = patcher(call.request, call.route)
-    return await _write_scale(handlers, call, lambda scale: patch(scale).obj)
+    patch = call.patch("autoscaling", "v1", "Scale")
+    return await _write_scale(handlers, call, lambda scale: patch(scale).object)
 
 
 async def _write_scale(
@@ -95,10 +94,7 @@ async def _write_scale(
 
 
 def _replicas(scale: Object) -> int:
-    spec = scale.get("spec") or {}
-    replicas = spec.get("replicas", 0) if isinstance(spec, dict) else spec
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise errors.bad_request(f"Scale.spec.replicas: expected an integer, got {replicas!r}")
+    replicas: int = (scale.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
         detail = "must be greater than or equal to 0"
         found = [errors.invalid_value("spec.replicas", replicas, detail)]
@@ -127,7 +123,7 @@ def scale_of(obj: Object) -> Object:
 
 async def _bind(handlers: Handlers, call: Call) -> Response:
     """POST pods/{name}/binding: the scheduler's decision, made once."""
-    binding = body.read_object(call.request).obj
+    binding = call.body("", "v1", "Binding").object
     target = binding.get("target") or {}
     node = target.get("name") or ""
     asked = binding.get("metadata") or {}

@@ -7,17 +7,16 @@ _KIND = {
     "apiVersion": "The group and version of this object's form.",
     "kind": "What the object is.",
     "metadata": "The object's name, labels and history.",
-    "spec": "What is wanted.",
-    "status": "What is the case; written by the cluster.",
 }
+_SPEC = _KIND | {"spec": "What is wanted.", "status": "What is the case; the cluster writes it."}
 
 DESCRIPTIONS: dict[str, dict[str, str]] = {
-    "core.v1.Pod": _KIND
+    "core.v1.Pod": _SPEC
     | {"": "Containers that run together on one node and share an address and volumes."},
-    "core.v1.Node": _KIND | {"": "A machine that runs pods."},
-    "core.v1.Service": _KIND
+    "core.v1.Node": _SPEC | {"": "A machine that runs pods."},
+    "core.v1.Service": _SPEC
     | {"": "One stable address for the ready pods that its selector finds."},
-    "core.v1.Namespace": _KIND | {"": "A scope for names. Deleting it deletes everything within."},
+    "core.v1.Namespace": _SPEC | {"": "A scope for names. Deleting it deletes everything within."},
     "core.v1.ConfigMap": _KIND
     | {
         "": "Configuration that pods read as environment variables or files.",
@@ -33,9 +32,9 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "type": "What the data is for, such as Opaque or kubernetes.io/tls.",
         "immutable": "Refuse any later change of the data.",
     },
-    "apps.v1.Deployment": _KIND
+    "apps.v1.Deployment": _SPEC
     | {"": "Keeps a number of like pods running and rolls changes out step by step."},
-    "apps.v1.ReplicaSet": _KIND
+    "apps.v1.ReplicaSet": _SPEC
     | {"": "Keeps a number of like pods running. Deployments make these."},
     "meta.v1.ObjectMeta": {
         "name": "Unique among objects of the kind in the namespace; can't change.",

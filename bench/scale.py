@@ -20,8 +20,9 @@ from shepherd.client.transport import InProcessTransport
 from shepherd.lib.clock import SystemClock
 from shepherd.lib.http import User
 from shepherd.scheduler.scheduler import Scheduler
-from shepherd.server.app import ApiServer, ServerConfig
+from shepherd.server.app import ApiServer
 from shepherd.server.auth import InsecureAuthenticator
+from shepherd.server.config import ServerConfig
 from shepherd.store.sqlite import SqliteStore
 
 PODS = 10_000

@@ -29,8 +29,9 @@ from shepherd.lib.http import User
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.runtime.hollow import HollowRuntime, NullDataplane
 from shepherd.scheduler.scheduler import Scheduler
-from shepherd.server.app import ApiServer, ServerConfig
+from shepherd.server.app import ApiServer
 from shepherd.server.auth import InsecureAuthenticator
+from shepherd.server.config import ServerConfig
 from shepherd.store.memory import MemoryStore
 from shepherd.testing.virtual import VirtualClock, run_virtual
 from shepherd.testing.wire import NO_FAULTS, Faults, Server, Wire
@@ -58,11 +59,13 @@ class Cluster:
         self._server = Server(self._api().handle)
         self.client = Client(self.wire("admin", User("admin", (MASTERS,)), NO_FAULTS))
 
-    async def start(self, nodes: int) -> None:
+    async def start(self, *, nodes: int, controllers: bool) -> None:
         """Start the control plane, then the nodes `n1` to `n<nodes>`."""
         self._run("world", self.world.run())
         await self.start_server()
-        await self.start_control_plane()
+        self.start_scheduler()
+        if controllers:
+            self.start_controllers()
         for number in range(1, nodes + 1):
             await self.start_node(f"n{number}")
 
@@ -92,23 +95,22 @@ class Cluster:
 
     # Scheduler and controllers
 
-    async def start_control_plane(self) -> None:
-        scheduler = self._client("scheduler", User("system:kube-scheduler", (MASTERS,)))
-        self._run(
-            "scheduler",
-            Scheduler(scheduler, clock=self.clock, random=self.random("scheduler")).run(),
-        )
-        manager = self._client("controllers", User("system:kube-controller-manager", (MASTERS,)))
-        self._run(
-            "controllers",
-            ControllerManager(manager, clock=self.clock, random=self.random("controllers")).run(),
-        )
+    def start_scheduler(self) -> None:
+        client = self._client("scheduler", User("system:kube-scheduler", (MASTERS,)))
+        random = self.random("scheduler")
+        self._run("scheduler", Scheduler(client, clock=self.clock, random=random).run())
+
+    def start_controllers(self) -> None:
+        user = User("system:kube-controller-manager", (MASTERS,))
+        client, random = self._client("controllers", user), self.random("controllers")
+        self._run("controllers", ControllerManager(client, clock=self.clock, random=random).run())
 
     async def restart_control_plane(self) -> None:
         """Scheduler and controllers forget everything and begin anew."""
         await self._end("scheduler")
         await self._end("controllers")
-        await self.start_control_plane()
+        self.start_scheduler()
+        self.start_controllers()
 
     # Nodes
 
@@ -120,7 +122,9 @@ class Cluster:
             await runtime.images.pull(IMAGE)
             wire = self.wire(name, User(f"system:node:{name}", ("system:nodes",)), self.faults)
             node = self.nodes[name] = SimulatedNode(name, runtime, wire)
-        config = AgentConfig(node_name=name, node_ip="192.0.2.1", data_dir=self.directory / name)
+        config = AgentConfig(
+            name, self.directory / name, node_ip="192.0.2.1", endpoint_host="127.0.0.1"
+        )
         agent = Agent(
             Client(node.wire),
             node.runtime,
@@ -189,13 +193,13 @@ class SimulatedNode:
 
 @asynccontextmanager
 async def running_cluster(
-    *, seed: int, nodes: int, faults: Faults = NO_FAULTS
+    *, seed: int, nodes: int = 0, controllers: bool = True, faults: Faults = NO_FAULTS
 ) -> AsyncIterator[Cluster]:
     """A cluster that runs; inside a virtual loop. A part that fails ends it with its error."""
     with tempfile.TemporaryDirectory() as directory:
         async with asyncio.TaskGroup() as group:
             cluster = Cluster(group, Path(directory), seed=seed, faults=faults)
-            await cluster.start(nodes)
+            await cluster.start(nodes=nodes, controllers=controllers)
             yield cluster
             await cluster.stop()
 
@@ -204,13 +208,16 @@ def run_simulation(
     scenario: Callable[[Cluster], Awaitable[None]],
     *,
     seed: int,
-    nodes: int,
+    nodes: int = 0,
+    controllers: bool = True,
     faults: Faults = NO_FAULTS,
 ) -> None:
     """Run a scenario in a cluster of its own, in virtual time."""
 
     async def main() -> None:
-        async with running_cluster(seed=seed, nodes=nodes, faults=faults) as cluster:
+        async with running_cluster(
+            seed=seed, nodes=nodes, controllers=controllers, faults=faults
+        ) as cluster:
             await scenario(cluster)
 
     run_virtual(main())

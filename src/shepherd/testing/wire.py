@@ -91,13 +91,13 @@ class Wire:
 
     async def _stream(self, body: AsyncIterator[bytes], server: Server) -> AsyncIterator[bytes]:
         """The body until it ends, or the server or the way to it does."""
-        ends = [asyncio.ensure_future(event.wait()) for event in (server.stopped, self.cut)]
+        ends = [asyncio.create_task(event.wait()) for event in (server.stopped, self.cut)]
+        chunk: asyncio.Task[bytes] | None = None
         try:
             while True:
-                chunk = asyncio.ensure_future(anext(body, b""))  # type: ignore[call-overload]
+                chunk = asyncio.create_task(_next(body))
                 await asyncio.wait((chunk, *ends), return_when=asyncio.FIRST_COMPLETED)
                 if self._gone(server):
-                    await cancel_and_wait(chunk)
                     raise ConnectionError("the stream was cut")
                 if not chunk.result():
                     return
@@ -105,7 +105,13 @@ class Wire:
         finally:
             for end in ends:
                 await cancel_and_wait(end)
+            if chunk:
+                await cancel_and_wait(chunk)
             await body.aclose()  # type: ignore[attr-defined]
+
+
+async def _next(body: AsyncIterator[bytes]) -> bytes:
+    return await anext(body, b"")
 
 
 async def _drop(response: Response) -> None:

@@ -65,6 +65,9 @@ def _text(head: str, value: object, detail: str) -> str:
 def _go_value(value: object) -> str:
     if isinstance(value, bool | dict | list):
         return json.dumps(value, separators=(",", ":"), default=str)
+    if isinstance(value, list):
+        items = ", ".join(f'"{item}"' if isinstance(item, str) else str(item) for item in value)
+        return f"[]string{{{items}}}"
     return str(value)
 
 

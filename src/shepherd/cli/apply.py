@@ -17,7 +17,7 @@ _STRICT = {"fieldValidation": "Strict"}
 
 
 @click.command("apply")
-@click.option("-f", "--filename", multiple=True, help="A file, a directory, or - for standard input.")
+@click.option("-f", "--filename", multiple=True, help="A file, a directory, or - (standard input).")
 @click.option("--dry-run", is_flag=True, help="Let the server check everything, change nothing.")
 @wait_options
 @connection_options

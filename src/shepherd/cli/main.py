@@ -66,7 +66,9 @@ def run(arguments: list[str], session: Session) -> int:
         return _fail(error.format_message() + _hint(error), error.exit_code)
     except ApiError as error:
         return _fail(_explain(error), 1)
-    except (Failure, ConnectionError, OSError) as error:
+    except ConnectionError as error:
+        return _fail(f"{error}: is the server running there?", 1)
+    except (Failure, OSError) as error:
         return _fail(str(error), 1)
     except (KeyboardInterrupt, click.Abort):
         return 130

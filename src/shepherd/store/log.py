@@ -47,6 +47,8 @@ _WAL_BYTES = 16 << 20
 
 Commit = tuple[int, Steps]
 """A revision and what it does."""
+Content = tuple[dict[str, Item], list[Commit]]
+"""A state, and the commits behind it."""
 
 
 class Log:
@@ -61,7 +63,7 @@ class Log:
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
 
-    def load(self) -> tuple[dict[str, Item], list[Commit]]:
+    def load(self) -> Content:
         """The state at revision `compacted`, and the commits since.
 
         Raises StoreOpenError if a version that the log should hold is missing.

@@ -19,6 +19,7 @@ from pathlib import Path
 from shepherd.api.meta import format_time, parse_time
 from shepherd.lib.clock import Clock
 from shepherd.lib.files import write_private
+from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
 
 HOSTS = (
     "localhost",
@@ -111,8 +112,9 @@ class Pki:
         """
         from shepherd.server import x509
 
-        client = x509.Subject(f"system:node:{node}", ("system:nodes",))
-        serving = x509.Subject(f"system:node:{node}", ("system:nodes",), (node, *hosts))
+        user = NODE_USER_PREFIX + node
+        client = x509.Subject(user, (NODES_GROUP,))
+        serving = x509.Subject(user, (NODES_GROUP,), (node, *hosts))
         now, expires = self._period(_LEAF_SECONDS)
         return (
             x509.sign_request(self._read("ca"), request, client, now, expires),
@@ -124,7 +126,7 @@ class Pki:
 
         Contexts given out before serve new connections with the new certificates. True if any was.
         """
-        masters = ("system:masters",)
+        masters = (ADMIN_GROUP,)
         wanted = {
             "serving": ("shepherd-server", (), self._hosts),
             "server": ("system:shepherd-server", masters, ()),

@@ -50,6 +50,9 @@ def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patche
         patched = _patched(media, old, patch, kind)
         if not isinstance(patched, dict):
             raise errors.bad_request("the patch does not leave an object")
+        for field in ("kind", "apiVersion"):
+            if patched.get(field) != old[field]:
+                raise errors.bad_request(f"{field}: the patch may not change it")
         return check_object(patched, *kind, validation=validation, problems=problems)
 
     return apply

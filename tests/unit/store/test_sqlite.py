@@ -116,6 +116,19 @@ async def test_writes_go_on_while_history_is_compacted(path: Path) -> None:
     await store.close()
 
 
+async def test_a_store_can_close_in_the_middle_of_a_compaction(path: Path) -> None:
+    store = await reopen(path)
+    for _ in range(20):
+        await asyncio.gather(*(store.commit(Put(f"n/{k}", b"")) for k in range(100)))
+    compaction = asyncio.create_task(store.compact(0))
+    await asyncio.sleep(0)
+    await store.close()
+    await compaction
+    store = await reopen(path)
+    assert await store.count(ALL) == 100
+    await store.close()
+
+
 # Group commit
 
 
@@ -227,6 +240,17 @@ async def test_a_foreign_or_newer_database_is_refused(path: Path) -> None:
         db.execute("PRAGMA application_id=7")
     with pytest.raises(StoreOpenError, match="another program"):
         await reopen(path)
+
+
+async def test_the_database_of_another_program_is_not_touched(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE theirs (x)")
+    db.close()
+    with pytest.raises(StoreOpenError, match="another program"):
+        await reopen(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    db.close()
 
 
 async def test_a_lost_version_is_found_at_start(path: Path) -> None:

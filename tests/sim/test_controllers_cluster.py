@@ -416,6 +416,35 @@ def test_an_owner_in_another_namespace_counts_as_absent_and_is_told() -> None:
     play(story)
 
 
+def test_a_pod_that_comes_to_a_tainted_node_has_its_whole_toleration_time() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        taint = {"key": "maintenance", "effect": "NoExecute"}
+        await plane.client.patch(NODE, "n1", None, {"spec": {"taints": [taint]}})
+        await plane.clock.sleep(100)
+        bears = {"key": "maintenance", "operator": "Exists", "tolerationSeconds": 60}
+        await plane.client.create(POD, pod("late", nodeName="n1", tolerations=[bears]))
+        await plane.clock.sleep(50)
+        assert await plane.find(POD, "late")
+        await gone(plane, POD, "late")
+
+    play(story)
+
+
+def test_a_cluster_scoped_child_of_a_namespaced_owner_is_told_and_kept() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        owner = await plane.client.create(CONFIG_MAP, config_map("owner"))
+        meta = {"name": "child", "ownerReferences": [reference(owner)]}
+        body = {"kind": "Namespace", "apiVersion": "v1", "metadata": meta}
+        await plane.client.create(NAMESPACE, body)
+        await plane.client.delete(CONFIG_MAP, "owner", "default")
+        await plane.clock.sleep(60)
+        child = await plane.find(NAMESPACE, "child")
+        assert child
+        assert "deletionTimestamp" not in child["metadata"]
+
+    play(story)
+
+
 def test_a_namespace_goes_with_all_it_holds() -> None:
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         head = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "team"}}

@@ -229,6 +229,9 @@ def test_a_dead_node_is_marked_tainted_and_its_pods_replaced_after_their_time() 
         condition = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
         assert (condition["status"], condition["reason"]) == ("Unknown", "NodeStatusUnknown")
         await eventually(lambda: ready_are(plane, 2), within_seconds=5)
+        lost = next(p for p in await plane.items(POD) if p["spec"]["nodeName"] == "n1")
+        states = {c["type"]: c["status"] for c in lost["status"]["conditions"]}
+        assert (states["Ready"], states["PodScheduled"]) == ("False", "True")
 
         async def replaced() -> bool:
             alive = [p for p in await plane.items(POD) if "deletionTimestamp" not in p["metadata"]]
@@ -421,7 +424,7 @@ def test_a_pod_that_comes_to_a_tainted_node_has_its_whole_toleration_time() -> N
         taint = {"key": "maintenance", "effect": "NoExecute"}
         await plane.client.patch(NODE, "n1", None, {"spec": {"taints": [taint]}})
         await plane.clock.sleep(100)
-        bears = {"key": "maintenance", "operator": "Exists", "tolerationSeconds": 60}
+        bears = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
         await plane.client.create(POD, pod("late", nodeName="n1", tolerations=[bears]))
         await plane.clock.sleep(50)
         assert await plane.find(POD, "late")

@@ -141,7 +141,8 @@ class _Connections(web.Server):
     async def _read(self, raw: web.BaseRequest) -> Request:
         target = raw.raw_path
         if not target.startswith("/"):
-            target = urlsplit(target)._replace(scheme="", netloc="").geturl() or "/"
+            parts = urlsplit(target)
+            target = f"/{parts.path.lstrip('/')}?{parts.query}"
         path, _, query = target.partition("?")
         peername = raw.transport.get_extra_info("peername") if raw.transport else None
         request = Request(
@@ -224,7 +225,8 @@ async def _write(raw: web.BaseRequest, out: web.StreamResponse, chunk: bytes) ->
 
 async def _whole(raw: web.BaseRequest, response: Response, body: bytes) -> web.Response:
     headers = response.headers
-    if len(body) >= GZIP_FROM and "gzip" in raw.headers.get("Accept-Encoding", ""):
+    large = len(body) >= GZIP_FROM and "content-encoding" not in headers
+    if large and "gzip" in raw.headers.get("Accept-Encoding", ""):
         body = await asyncio.to_thread(gzip.compress, body, 1)
         headers = headers | {"content-encoding": "gzip", "vary": "Accept-Encoding"}
     out = web.Response(status=response.status, headers=headers, body=body)

@@ -116,6 +116,19 @@ async def test_writes_go_on_while_history_is_compacted(path: Path) -> None:
     await store.close()
 
 
+async def test_a_store_can_close_in_the_middle_of_a_compaction(path: Path) -> None:
+    store = await reopen(path)
+    for _ in range(20):
+        await asyncio.gather(*(store.commit(Put(f"n/{k}", b"")) for k in range(100)))
+    compaction = asyncio.create_task(store.compact(0))
+    await asyncio.sleep(0)
+    await store.close()
+    await compaction
+    store = await reopen(path)
+    assert await store.count(ALL) == 100
+    await store.close()
+
+
 # Group commit
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.cli.rollout import progress, trouble
+from shepherd.cli.rollout import Bars, progress, trouble
 
 WEB = """
 apiVersion: apps/v1
@@ -198,3 +198,18 @@ def test_what_holds_a_pod_up() -> None:
         "ErrImagePull: no such image"
     )
     assert trouble({"status": {"phase": "Running"}}) == ""
+
+
+def test_on_a_terminal_each_rollout_has_a_bar_and_its_troubles(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bars = Bars()
+    bars.show("a", progress(deployment(observedGeneration=1)), ["ErrImagePull: no such image"])
+    done = {"updatedReplicas": 2, "replicas": 2, "availableReplicas": 2, "readyReplicas": 2}
+    bars.show("b", progress(deployment(observedGeneration=1, **done)), [])
+    bars.close()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-2:] for line in lines if "ready" in line] == [
+        ["0/2", "ready"], ["2/2", "ready"],
+    ]  # fmt: skip
+    assert "ErrImagePull: no such image" in " ".join(lines)

@@ -207,6 +207,19 @@ class _Connections(web.Server):
                 raise
             # The server is closing: the stream ends as if it had been read to its end.
             await out.write_eof()
+        except Exception as error:
+            # Half of the answer is out: only a broken connection can tell that the rest is missing.
+            expected = isinstance(error, ConnectionError)
+            log.log(
+                logging.INFO if expected else logging.ERROR,
+                "%s %s broke off: %r",
+                raw.method,
+                raw.raw_path,
+                error,
+                exc_info=not expected,
+            )
+            if raw.transport:
+                raw.transport.abort()
         finally:
             self._streams.pop(raw.protocol, None)
             if hasattr(body, "aclose"):
@@ -225,7 +238,6 @@ async def _write(raw: web.BaseRequest, out: web.StreamResponse, chunk: bytes) ->
         async with asyncio.timeout(STALL_SECONDS):
             await out.write(chunk)
     except TimeoutError as error:
-        transport.abort()
         raise ConnectionResetError("the peer does not read") from error
 
 

@@ -185,6 +185,24 @@ async def test_a_stream_is_closed_when_its_reader_goes_away() -> None:
         await asyncio.wait_for(ticks.closed.wait(), 5)
 
 
+@pytest.mark.parametrize("error", [ConnectionError("lost"), ZeroDivisionError()])
+async def test_a_stream_that_breaks_off_does_not_look_whole(error: Exception) -> None:
+    async def half() -> AsyncIterator[bytes]:
+        yield b"tick\n"
+        raise error
+
+    async def handle(request: Request) -> Response:
+        return Response(200, {}, half())
+
+    async with (
+        serving(handle) as (url, _),
+        aiohttp.ClientSession() as session,
+    ):
+        with pytest.raises(aiohttp.ClientError):
+            async with session.get(url) as answer:
+                await answer.read()
+
+
 async def test_closing_ends_streams_cleanly_and_lets_requests_finish() -> None:
     ticks, entered, release = Ticks(), asyncio.Event(), asyncio.Event()
 

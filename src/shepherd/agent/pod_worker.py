@@ -16,7 +16,7 @@ from shepherd.agent.pod_plan import Action, Cancel, Plan, RefreshVolumes, StopCo
 from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict
 from shepherd.agent.probes import Prober
 from shepherd.lib.tasks import cancel_and_wait
-from shepherd.runtime.base import SandboxInfo
+from shepherd.runtime.base import ContainerInfo, SandboxInfo
 
 
 class PodWorker:
@@ -36,7 +36,8 @@ class PodWorker:
         self._node = node
         self._memory = PodMemory(verdict=verdict, volumes_ready=bool(adopted))
         self._memory.recall(pod)
-        self._status = pod.status
+        self.status = pod.status
+        """The newest, whether or not the API has it yet."""
         self._news = asyncio.Event()
         self._busy: dict[str, tuple[asyncio.Task[None], float]] = {}
         self._probers: dict[str, asyncio.Task[None]] = {}
@@ -44,6 +45,7 @@ class PodWorker:
         self._sandbox_ids = {sandbox.id for sandbox in adopted}
         self._refresh = bool(adopted)
         self._pausing = False
+        self._containers: tuple[ContainerView, ...] = ()
         self._actions = Actions(self.pod, node, self._memory, self._sandbox_ids)
         self._group: asyncio.TaskGroup
         if verdict:
@@ -107,6 +109,17 @@ class PodWorker:
         """Look again."""
         self._news.set()
 
+    def runs(self, container: str, attempt: int) -> bool:
+        """Whether this attempt of a container was running at the last look."""
+        return any(
+            c.current and c.running and (c.spec.name, c.current.attempt) == (container, attempt)
+            for c in self._containers
+        )
+
+    def running(self) -> list[ContainerInfo]:
+        """The containers that were running at the last look."""
+        return [c.current for c in self._containers if c.current and c.running]
+
     # The loop
 
     async def run(self) -> None:
@@ -125,6 +138,7 @@ class PodWorker:
         while True:
             self._news.clear()
             view = await self._look()
+            self._containers = view.containers
             self._actions.note_ends(view)
             self._probe(view)
             plan = self._plan(view)
@@ -167,11 +181,11 @@ class PodWorker:
     def _report(self, view: PodView) -> None:
         if view.gone or self._pausing:
             return
-        self._status = pod_status.status(view, self._status)
-        self._actions.status = self._status
+        self.status = pod_status.status(view, self.status)
+        self._actions.status = self.status
         underway = any(c.latest or c.failure for c in view.containers)
         urgent = underway or view.verdict is not None or view.stop_by is not None
-        self._node.statuses.push(self.uid, self._status, urgent=urgent)
+        self._node.statuses.push(self.uid, self.status, urgent=urgent)
 
     async def _until(self, wake_at: float | None) -> None:
         """Until there is news or it is time."""

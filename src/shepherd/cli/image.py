@@ -43,8 +43,8 @@ def load(session: Session, archives: tuple[str, ...], node: str) -> None:
                     content_type="application/x-tar",
                 )
                 for image in images_of(answer):
-                    tags = ", ".join(image.get("tags") or ()) or image.get("id", "")
-                    echo(f"{name}: loaded {tags}")
+                    names = ", ".join(image.get("names") or ()) or image.get("id", "")
+                    echo(f"{name}: loaded {names}")
 
     session.run(work)
 
@@ -70,15 +70,16 @@ def list_images(session: Session, node: str) -> None:
 
 
 def images_of(answer: bytes) -> list[Object]:
-    """The images in an agent's answer: id, tags, digests and sizeBytes of each."""
+    """The images in an agent's answer: id, names and sizeBytes of each."""
     body = json.loads(answer)
     images: list[Object] = body.get("images") or []
     return images
 
 
 def image_rows(node: str, image: Object) -> list[list[object]]:
-    """A row for each name of an image."""
-    names = image.get("tags") or image.get("digests") or ["<none>"]
+    """A row for each tag of an image; one by digest for an image that has none."""
+    names = image.get("names") or ["<none>"]
+    names = [name for name in names if "@" not in name] or names[:1]
     short = str(image.get("id", "")).removeprefix("sha256:")[:_ID_LENGTH]
     return [[node, name, short, _size(image.get("sizeBytes", 0))] for name in names]
 

@@ -55,9 +55,11 @@ class FakeAgent:
         self.asked.append(request)
         if request.path.startswith("/containerLogs/"):
             return Response(200, {"content-type": "text/plain"}, self._log(request.path))
-        if request.method == "POST" and request.stream is not None:
+        image: Object = {"id": "sha256:0123456789abcdef", "names": ["demo:1"]}
+        if request.stream is not None:
             self.loaded = b"".join([chunk async for chunk in request.stream])
-        image = {"id": "sha256:0123456789abcdef", "tags": ["demo:1"], "sizeBytes": 2_500_000}
+        else:
+            image = image | {"names": ["demo:1", "demo@sha256:0"], "sizeBytes": 2_500_000}
         return Response(200, {}, msgspec.json.encode({"images": [image]}))
 
     async def _log(self, path: str) -> AsyncIterator[bytes]:

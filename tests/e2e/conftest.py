@@ -58,7 +58,7 @@ def instance(tmp_path: Path) -> Iterator[str]:
 
 def clean_up(folder: Path, instance: str) -> None:
     """End the processes in the instance's cgroups, the mounts in a directory, and its bridge."""
-    cgroups = Cgroups()
+    cgroups = Cgroups(folder)
     for group in cgroups.below(f"/{instance}"):
         cgroups.kill(group)
     for point in kernel.mount_points(folder):

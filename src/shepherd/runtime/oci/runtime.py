@@ -54,12 +54,13 @@ class OciRuntime:
         self, root: Path, *, network: NetworkConfig, clock: Clock, instance: str,
         registries: Registries | None = None,
     ) -> None:  # fmt: skip
-        self._root = root = root.resolve()
+        self.root = root = root.resolve()
         self._network = network
         self._clock = clock
         self._instance = instance
         self._nft = Nft()
-        self._cgroups = Cgroups()
+        shadow = root / "unified"
+        self._cgroups = Cgroups(shadow)
         self._command = OciCommand(root / "run")
         self._probed = Probed("", "")
         self._plug: Plug | None = None
@@ -73,8 +74,10 @@ class OciRuntime:
         self._watches: set[asyncio.Task[None]] = set()
         """One for each running container."""
         layers = root / "images" / "layers"
-        self._workers = Workers(START_WORKERS, "sheep", layers)
-        self._image_workers = Workers(IMAGE_WORKERS, "sheep-images", layers)
+        self._workers = Workers(START_WORKERS, "sheep", directory=layers, shadow=shadow)
+        self._image_workers = Workers(
+            IMAGE_WORKERS, "sheep-images", directory=layers, shadow=shadow
+        )
         self._images = ImageStore(
             root / "images", self._image_workers, registries or Registries(), self._layers_in_use
         )
@@ -86,12 +89,13 @@ class OciRuntime:
 
     async def start(self) -> None:
         try:
-            await asyncio.to_thread(share_mounts, self._root)
+            self._cgroups.shadow.mkdir(parents=True, exist_ok=True)
+            await asyncio.to_thread(share_mounts, self.root)
         except OSError as error:
-            message = f"cannot mount in {self._root} (containers need root): {error}"
+            message = f"cannot mount in {self.root} (containers need root): {error}"
             raise SheepError("RuntimeNotReady", message) from error
         self._probed = await self._workers.run(
-            probe, self._root, self._command.state, f"/{self._instance}"
+            probe, self.root, self._command.state, f"/{self._instance}"
         )
         self._command.binary = self._probed.binary
         await self._workers.run(self._adopt)

@@ -60,9 +60,14 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-def share_mounts(root: Path) -> None:
-    """Make mounts below `root` appear in every mount namespace that comes from this one. Call it
-    before the first worker starts."""
-    if str(root) not in kernel.mount_points(root):
+def prepare_mounts(root: Path, volatile: Path) -> None:
+    """Make mounts below `root` appear in every mount namespace that comes from this one, and
+    `volatile` a tmpfs, unless an earlier agent did. Call it before the first worker starts."""
+    points = kernel.mount_points(root)
+    if str(root) not in points:
         kernel.mount(root, root, None, kernel.MS_BIND)
-    kernel.mount(None, root, None, kernel.MS_SHARED)
+        kernel.mount(None, root, None, kernel.MS_SHARED)
+    if str(volatile) not in points:
+        volatile.mkdir(exist_ok=True)
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV
+        kernel.mount("sheep", volatile, "tmpfs", flags, "mode=700")

@@ -93,6 +93,36 @@ def test_manifests_that_cannot_be_applied(sheepctl: Any, manifest: str, message:
     assert result.err.count("\n") == 1
 
 
+DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: dns}
+spec:
+  ports:
+  - {name: udp, port: 53, protocol: UDP}
+  - {name: tcp, port: 53, protocol: TCP}
+"""
+
+
+def test_two_ports_of_one_number_survive_an_edit(sheepctl: Any) -> None:
+    sheepctl("apply", "-f", "-", stdin=DNS)
+    sheepctl("apply", "-f", "-", stdin=DNS.replace("name: tcp", "name: stream"))
+    assert "53/UDP,53/TCP" in sheepctl("get", "service", "dns").out
+    assert sheepctl("apply", "-f", "-", stdin=DNS).out == "service/dns configured\n"
+    assert sheepctl("apply", "-f", "-", stdin=DNS).out == "service/dns unchanged\n"
+
+
+@pytest.mark.parametrize(
+    "bad", ["spec: 5", "spec: {ports: [a]}", "spec: {ports: [{}]}", "spec: [{}]", "metadata: []"]
+)
+def test_senseless_manifests_over_sound_objects(sheepctl: Any, bad: str) -> None:
+    sheepctl("apply", "-f", "-", stdin=DNS)
+    manifest = f"apiVersion: v1\nkind: Service\nmetadata: {{name: dns}}\n{bad}"
+    result = sheepctl("apply", "-f", "-", stdin=manifest)
+    assert result.code == 1
+    assert result.err.count("\n") == 1
+
+
 def test_warnings_of_the_server_are_shown(sheepctl: Any) -> None:
     manifest = WEB.replace('image: "demo:1"', "image: a, resources: {limits: {memory: 400m}}")
     assert 'fractional byte value "400m"' in sheepctl("apply", "-f", "-", stdin=manifest).err

@@ -164,15 +164,11 @@ async def ensure_identity(
             "token with --token or --token-file"
         )
     ca = await _fetch_ca(url, parsed, clock, random)
-    # The secret opens nothing but the join: shown elsewhere, it is a bad token.
-    nobody = HttpTransport(url, ssl=trusting(ca))
-    bearer = HttpTransport(url, ssl=trusting(ca), token=parsed.secret)
+    transport = HttpTransport(url, ssl=trusting(ca), token=parsed.secret)
     try:
-        await wait_until_ready(Client(nobody), url, clock=clock, random=random)
-        await _join(Client(bearer), identity, addresses, clock, random, url)
+        await _join(Client(transport), identity, addresses, clock, random, url)
     finally:
-        await nobody.close()
-        await bearer.close()
+        await transport.close()
     return identity
 
 

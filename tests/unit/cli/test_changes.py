@@ -123,6 +123,18 @@ def test_senseless_manifests_over_sound_objects(sheepctl: Any, bad: str) -> None
     assert result.err.count("\n") == 1
 
 
+def test_one_bad_manifest_is_named_and_does_not_keep_the_others_back(
+    sheepctl: Any, tmp_path: Path
+) -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\n"
+    (tmp_path / "a.yaml").write_text(f"{head}metadata: {{name: A}}\n")
+    (tmp_path / "b.yaml").write_text(f"{head}metadata: {{name: b}}\n")
+    result = sheepctl("apply", "-f", str(tmp_path))
+    assert (result.code, result.out) == (1, "configmap/b created\n")
+    assert f'{tmp_path}/a.yaml: ConfigMap "A" is invalid: metadata.name: ' in result.err
+    assert result.err.count("\n") == 1
+
+
 def test_warnings_of_the_server_are_shown(sheepctl: Any) -> None:
     manifest = WEB.replace('image: "demo:1"', "image: a, resources: {limits: {memory: 400m}}")
     assert 'fractional byte value "400m"' in sheepctl("apply", "-f", "-", stdin=manifest).err
@@ -139,10 +151,13 @@ def test_delete_by_file_name_and_label(sheepctl: Any) -> None:
     for name in ("a", "b", "c"):
         sheepctl.given("ConfigMap", name, metadata={"labels": {"of": name}})
     result = sheepctl("delete", "-f", "-", stdin=WEB)
-    assert result.out == 'deployment.apps "web" deleted\nservice "web" deleted\n'
-    assert sheepctl("delete", "cm", "a").out == 'configmap "a" deleted\n'
-    assert sheepctl("delete", "cm", "-l", "of=b").out == 'configmap "b" deleted\n'
-    assert sheepctl("delete", "cm/c", "--no-wait").out == 'configmap "c" deleted\n'
+    assert result.out.splitlines() == [
+        'deployment.apps "web" deleted from default namespace',
+        'service "web" deleted from default namespace',
+    ]
+    assert sheepctl("delete", "cm", "a").out == 'configmap "a" deleted from default namespace\n'
+    assert '"b" deleted' in sheepctl("delete", "cm", "-l", "of=b").out
+    assert '"c" deleted' in sheepctl("delete", "cm/c", "--no-wait").out
     assert sheepctl("get", "cm,deploy", "-o", "name").out == ""
 
 

@@ -7,6 +7,7 @@ indexed watchers in apiserver's storage/cacher.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,8 @@ from shepherd.api.resource import Resource
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.selection import Facts, Selection
 from shepherd.store.base import Change, ExpiredError, Span, Store
+
+log = logging.getLogger("shepherd.server")
 
 PENDING_LIMIT = 10_000
 """Events that wait for a slow reader before it is cut off."""
@@ -103,11 +106,15 @@ class Hub:
 
     async def open(self, selection: Selection, since: int) -> Stream:
         """A stream of the changes behind `since`; `close` it. Raises ExpiredError."""
-        while self._pump is None or self.revision < since:
-            await self._advance()
-        if since < self._store.oldest:
-            oldest = self._store.oldest
-            raise ExpiredError(f"too old resource version: {since} ({oldest})")
+        try:
+            while self._pump is None or self.revision < since:
+                await self._advance()
+            if since < self._store.oldest:
+                oldest = self._store.oldest
+                raise ExpiredError(f"too old resource version: {since} ({oldest})")
+        except BaseException:
+            await self._rest()
+            raise
         stream = Stream(selection, since)
         missed = []
         for change in reversed(self._history):
@@ -133,6 +140,10 @@ class Hub:
                 del self._fields[prefix][field]
         if not streams:
             del self._streams[stream.home]
+        await self._rest()
+
+    async def _rest(self) -> None:
+        """Stop reading if nobody listens."""
         if not self._streams and self._pump:
             pump, self._pump = self._pump, None
             await cancel_and_wait(pump)
@@ -176,6 +187,11 @@ class Hub:
         except ExpiredError as error:
             for stream in self._all():
                 stream.fail(error)
+        except Exception:
+            # Clients whose streams end come back, and then the reading starts anew.
+            log.exception("reading the store's changes failed")
+            for stream in self._all():
+                stream.end()
         self._pump = None
         self._moved.set()
 

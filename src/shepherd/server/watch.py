@@ -1,8 +1,8 @@
 """Watch streams: what happens to the selected objects, as lines of JSON.
 
-An event is encoded once for all streams of its form. A
-slow reader holds up nobody: the store cuts it off and it gets 410. Source: "Kubernetes API
-Concepts", "Efficient detection of changes"; KEP-3157 (watch list).
+An event is encoded once for all streams of its form. A slow reader holds up nobody: the hub cuts it
+off and it gets 410. Source: "Kubernetes API Concepts", "Efficient detection of changes"; KEP-3157
+(watch list).
 """
 
 import asyncio
@@ -104,6 +104,8 @@ class Watch:
         if self._options.since is None:
             self._initial = await reads.list_objects(self._store, self._selection, {})
             self._since = self._initial.revision
+        elif not self._since:
+            self._since = self._store.revision
         elif self._since < self._store.oldest:
             raise errors.expired(_too_old(self._since, self._store.oldest))
 

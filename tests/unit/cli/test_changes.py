@@ -93,6 +93,48 @@ def test_manifests_that_cannot_be_applied(sheepctl: Any, manifest: str, message:
     assert result.err.count("\n") == 1
 
 
+DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: dns}
+spec:
+  ports:
+  - {name: udp, port: 53, protocol: UDP}
+  - {name: tcp, port: 53, protocol: TCP}
+"""
+
+
+def test_two_ports_of_one_number_survive_an_edit(sheepctl: Any) -> None:
+    sheepctl("apply", "-f", "-", stdin=DNS)
+    sheepctl("apply", "-f", "-", stdin=DNS.replace("name: tcp", "name: stream"))
+    assert "53/UDP,53/TCP" in sheepctl("get", "service", "dns").out
+    assert sheepctl("apply", "-f", "-", stdin=DNS).out == "service/dns configured\n"
+    assert sheepctl("apply", "-f", "-", stdin=DNS).out == "service/dns unchanged\n"
+
+
+@pytest.mark.parametrize(
+    "bad", ["spec: 5", "spec: {ports: [a]}", "spec: {ports: [{}]}", "spec: [{}]", "metadata: []"]
+)
+def test_senseless_manifests_over_sound_objects(sheepctl: Any, bad: str) -> None:
+    sheepctl("apply", "-f", "-", stdin=DNS)
+    manifest = f"apiVersion: v1\nkind: Service\nmetadata: {{name: dns}}\n{bad}"
+    result = sheepctl("apply", "-f", "-", stdin=manifest)
+    assert result.code == 1
+    assert result.err.count("\n") == 1
+
+
+def test_one_bad_manifest_is_named_and_does_not_keep_the_others_back(
+    sheepctl: Any, tmp_path: Path
+) -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\n"
+    (tmp_path / "a.yaml").write_text(f"{head}metadata: {{name: A}}\n")
+    (tmp_path / "b.yaml").write_text(f"{head}metadata: {{name: b}}\n")
+    result = sheepctl("apply", "-f", str(tmp_path))
+    assert (result.code, result.out) == (1, "configmap/b created\n")
+    assert f'{tmp_path}/a.yaml: ConfigMap "A" is invalid: metadata.name: ' in result.err
+    assert result.err.count("\n") == 1
+
+
 def test_warnings_of_the_server_are_shown(sheepctl: Any) -> None:
     manifest = WEB.replace('image: "demo:1"', "image: a, resources: {limits: {memory: 400m}}")
     assert 'fractional byte value "400m"' in sheepctl("apply", "-f", "-", stdin=manifest).err
@@ -109,10 +151,13 @@ def test_delete_by_file_name_and_label(sheepctl: Any) -> None:
     for name in ("a", "b", "c"):
         sheepctl.given("ConfigMap", name, metadata={"labels": {"of": name}})
     result = sheepctl("delete", "-f", "-", stdin=WEB)
-    assert result.out == 'deployment.apps "web" deleted\nservice "web" deleted\n'
-    assert sheepctl("delete", "cm", "a").out == 'configmap "a" deleted\n'
-    assert sheepctl("delete", "cm", "-l", "of=b").out == 'configmap "b" deleted\n'
-    assert sheepctl("delete", "cm/c", "--no-wait").out == 'configmap "c" deleted\n'
+    assert result.out.splitlines() == [
+        'deployment.apps "web" deleted from default namespace',
+        'service "web" deleted from default namespace',
+    ]
+    assert sheepctl("delete", "cm", "a").out == 'configmap "a" deleted from default namespace\n'
+    assert '"b" deleted' in sheepctl("delete", "cm", "-l", "of=b").out
+    assert '"c" deleted' in sheepctl("delete", "cm/c", "--no-wait").out
     assert sheepctl("get", "cm,deploy", "-o", "name").out == ""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.lib.clock import SystemClock
+from shepherd.store import log
 from shepherd.store.base import (
     ConflictError,
     Delete,
@@ -101,6 +102,17 @@ async def test_a_compacted_file_holds_the_present_alone_and_shrinks(path: Path) 
     assert size(path) < 5_500_000  # the present, and 4 MB of slack
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT count(*) FROM log").fetchone() == (50,)
+
+
+async def test_the_file_follows_the_limits_of_the_history(path: Path) -> None:
+    store = await reopen(path, History(changes=100))
+    for _ in range(20):
+        await asyncio.gather(*(store.commit(Put(f"n/{k}", bytes(4000))) for k in range(50)))
+    await store.compact(1_000_000)  # no age asks for it, the limits do
+    assert (store.revision, store.oldest) == (1000, 900)
+    await store.close()
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM log").fetchone() == (150,)
 
 
 async def test_writes_go_on_while_history_is_compacted(path: Path) -> None:
@@ -251,6 +263,22 @@ async def test_the_database_of_another_program_is_not_touched(path: Path) -> Non
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     db.close()
+
+
+async def test_an_older_schema_is_brought_up_to_date(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await reopen(path)
+    await store.commit(Put("pods/a/x", b"1"))
+    await store.close()
+    later = (*log._MIGRATIONS, "ALTER TABLE meta ADD COLUMN note TEXT;")
+    monkeypatch.setattr(log, "_MIGRATIONS", later)
+    store = await reopen(path)
+    assert store.revision == 1
+    await store.close()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("SELECT compacted, note FROM meta").fetchone() == (0, None)
 
 
 async def test_a_lost_version_is_found_at_start(path: Path) -> None:

@@ -4,16 +4,16 @@ Source: kubernetes pkg/api/pod/warnings.go; the fields that Shepherd keeps and d
 its own, and leave this table when they come to life.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 
-from shepherd.api.kinds.checks import amount
+from shepherd.api.kinds.checks import NO_EFFECT, amount
 from shepherd.api.kinds.podspec import CONTAINER_LISTS
 from shepherd.api.quantity import NANO
 from shepherd.api.resource import Object
 
 Warnings = Iterator[str]
-
-_NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
 
 _IDLE_SPEC_FIELDS = (
     "automountServiceAccountToken", "ephemeralContainers", "resourceClaims", "resources",
@@ -25,7 +25,8 @@ _LIVE_VOLUMES = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "hostPath", "name", "projected", "secret")
 )
 _LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret"))
-_NO_START = f"{_NO_EFFECT}; pods with it do not start"
+_NO_START = f"{NO_EFFECT}; pods with it do not start"
+_REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
 _BYTES = ("memory", "ephemeral-storage")
 
 
@@ -42,7 +43,7 @@ def _spec_warnings(spec: Object, path: str) -> Warnings:
     yield from _idle(spec, _IDLE_SPEC_FIELDS, path)
     yield from _idle(spec.get("securityContext"), _IDLE_SECURITY_FIELDS, f"{path}.securityContext")
     if spec.get("hostUsers") is False:
-        yield f"{path}.hostUsers: {_NO_EFFECT}"
+        yield f"{path}.hostUsers: {NO_EFFECT}"
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         yield (
             f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid "
@@ -62,7 +63,7 @@ def _idle(obj: Object | None, fields: tuple[str, ...], path: str) -> Warnings:
     if obj:
         for field in fields:
             if obj.get(field):
-                yield f"{path}.{field}: {_NO_EFFECT}"
+                yield f"{path}.{field}: {NO_EFFECT}"
 
 
 def _volume_warnings(volume: Object, path: str) -> Warnings:
@@ -80,7 +81,7 @@ def _repeats(items: list[Object] | None, key: str, path: str) -> Warnings:
     for index, item in enumerate(items or ()):
         value = item.get(key) or ""
         if value in seen:
-            yield f'{path}[{index}].{key}: duplicate {key} "{value}"'
+            yield f"{path}[{index}].{key}: duplicate {key} {json.dumps(value)}"
         seen.add(value)
 
 
@@ -91,23 +92,35 @@ def _container_warnings(
     context = container.get("securityContext")
     yield from _idle(context, _IDLE_SECURITY_FIELDS, f"{path}.securityContext")
     if container.get("restartPolicy") and not path.partition(".initContainers[")[1]:
-        yield f"{path}.restartPolicy: {_NO_EFFECT}"
+        yield f"{path}.restartPolicy: {NO_EFFECT}"
     resources = container.get("resources") or {}
     for kind in ("limits", "requests"):
         yield from _fractions(resources.get(kind) or {}, f"{path}.resources.{kind}")
-    seen: set[str] = set()
-    for index, variable in enumerate(container.get("env") or ()):
-        name = variable.get("name") or ""
-        # Building on the earlier value (`$(PATH):/more`) is the one good use of a repeat.
-        extends = f"$({name})" in (variable.get("value") or "")
-        if name in seen and not extends:
-            yield (
-                f'{path}.env[{index}]: hides previous definition of "{name}", '
-                "which may be dropped when using apply"
-            )
-        seen.add(name)
+    if variables := container.get("env"):
+        yield from _variable_warnings(variables, f"{path}.env")
     for index, port in enumerate(container.get("ports") or ()):
         yield from _port_warnings(port, f"{path}.ports[{index}]", ports)
+
+
+def _variable_warnings(variables: list[Object], path: str) -> Warnings:
+    first: dict[str, int] = {}
+    for index, variable in enumerate(variables):
+        first.setdefault(variable.get("name") or "", index)
+    for index, variable in enumerate(variables):
+        name, value = variable.get("name") or "", variable.get("value") or ""
+        references = _REFERENCE.findall(value) if "$(" in value else ()
+        # Building on the earlier value (`$(PATH):/more`) is the one good use of a repeat.
+        if first[name] < index and name not in references:
+            yield (
+                f'{path}[{index}]: hides previous definition of "{name}", '
+                "which may be dropped when using apply"
+            )
+        for reference in references:
+            if first.get(reference, 0) > index:
+                yield (
+                    f"{path}[{index}]: $({reference}) is not expanded here: "
+                    f'"{reference}" is defined further down'
+                )
 
 
 def _fractions(values: Mapping[str, object], path: str) -> Warnings:

@@ -104,14 +104,15 @@ def own_address(server: str) -> str:
     """The address by which others reach this machine.
 
     The one from which it reaches the API server (`server`, a host name or address) unless that is
-    itself; else the one of its default route; else of any interface; else loopback.
+    itself; else the one of its default route; else of any interface that is no bridge (such as
+    that of the pods); else loopback.
     """
     for target in (server, "192.0.2.1"):
         address = _source_address(target)
         if address and not address.startswith("127."):
             return address
     for _, name in socket.if_nameindex():
-        address = _interface_address(name)
+        address = "" if Path(f"/sys/class/net/{name}/bridge").exists() else _interface_address(name)
         if address and not address.startswith("127."):
             return address
     return "127.0.0.1"

@@ -22,6 +22,10 @@ class UsageError(Exception):
     """A flag's value is wrong; the message is what the user reads."""
 
 
+class StartError(Exception):
+    """It cannot start; the message says what is in the way and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a server listens, or is reached. An empty host means every interface."""

@@ -9,16 +9,12 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from shepherd.lib import log
-from shepherd.run.config import Config, UsageError, parse
+from shepherd.run.config import Config, StartError, UsageError, parse
 
 logger = logging.getLogger("shepherd.run")
 
 USAGE, FAILED = 2, 1
 """Exit codes: the command line is wrong; the program could not start or go on."""
-
-
-class StartError(Exception):
-    """It cannot start; the message says what is in the way and what to do."""
 
 
 Mode = Callable[[Config, asyncio.Event], Awaitable[None]]
@@ -57,8 +53,8 @@ def main() -> None:
     try:
         _run(config)
     except* StartError as group:
-        for error in _leaves(group):
-            _complain(str(error))
+        for leaf in _leaves(group):
+            _complain(str(leaf))
         sys.exit(FAILED)
 
 

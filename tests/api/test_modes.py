@@ -108,7 +108,8 @@ def test_a_wrong_token_is_refused_with_the_cause(start: Start) -> None:
     address = server.flags[3]
     token = (server.data_dir / "join-token").read_text().strip()
     code, text = failure(
-        "--mode", "agent", "--api-addr", address, "--token", token[:-1] + "x", "--runtime", "hollow",
+        "--mode", "agent", "--runtime", "hollow", "--api-addr", address,
+        "--token", token[:-1] + "x",
         "--data-dir", str(server.data_dir.parent / "agent"),
     )  # fmt: skip
     assert code == 1

@@ -79,7 +79,7 @@ def test_rolling_update_keeps_the_service_answering_and_can_be_undone(web: Progr
             *web._enter,
             "sh",
             "-c",
-            f"for i in $(seq 60); do curl -sf -m 2 http://{service}/ || echo FAIL; sleep 0.05; done",
+            f"for i in $(seq 60); do curl -sf -m 2 {service} || echo FAIL; sleep 0.05; done",
         ],
         stdout=subprocess.PIPE,
         text=True,

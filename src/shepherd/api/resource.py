@@ -73,7 +73,8 @@ class Resource:
     graceful: bool = False
     """Deletion waits for a grace period that the kind's owner ends (pods)."""
     columns: tuple[Column, ...] = ()
-    """After NAME; the server adds NAME first, and AGE last when none is declared here."""
+    """The server adds NAME first unless one here has the format `name`, and AGE last when none is
+    declared here."""
     default: Callable[[Object], None] = _nothing
     """Fill in defaults, in place. Must be idempotent."""
     prepare: Callable[[Object, Object | None], None] = lambda obj, old: None

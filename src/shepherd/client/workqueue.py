@@ -3,10 +3,15 @@
 Source of the shape: client-go util/workqueue.
 """
 
+import asyncio
+import contextlib
+import heapq
+from collections import deque
 from random import Random
 
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
+from shepherd.lib.tasks import cancel_and_wait
 
 
 class WorkQueue:
@@ -17,28 +22,118 @@ class WorkQueue:
     """
 
     def __init__(self, *, clock: Clock, backoff: Backoff, random: Random) -> None:
-        raise NotImplementedError
+        self._clock = clock
+        self._backoff = backoff
+        self._random = random
+        self._ready: deque[str] = deque()
+        self._waiting: set[str] = set()
+        """In `_ready`, or to be put there when the worker that holds it is done."""
+        self._held: set[str] = set()
+        self._due: dict[str, float] = {}
+        self._timers: list[tuple[float, str]] = []
+        """A heap; an entry counts only while `_due` says the same."""
+        self._failures: dict[str, int] = {}
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """The workers that wait in `get`."""
 
     def add(self, key: str) -> None:
-        raise NotImplementedError
+        self._due.pop(key, None)
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        if key not in self._held:
+            self._ready.append(key)
+            self._wake()
 
     def add_after(self, key: str, seconds: float) -> None:
-        raise NotImplementedError
+        due = self._clock.monotonic() + seconds
+        if seconds <= 0:
+            self.add(key)
+        elif key not in self._waiting and due < self._due.get(key, float("inf")):
+            self._due[key] = due
+            heapq.heappush(self._timers, (due, key))
+            if len(self._timers) > 2 * len(self._due) + 64:
+                self._timers = sorted((due, key) for key, due in self._due.items())
+            if self._timers[0] == (due, key):
+                self._wake()
 
     def retry(self, key: str) -> float:
         """Add after the key's back-off, which grows; the delay in seconds."""
-        raise NotImplementedError
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = self._backoff.delay(failures, self._random)
+        self.add_after(key, delay)
+        return delay
+
+    def failures(self, key: str) -> int:
+        """How many attempts in a row have failed."""
+        return self._failures.get(key, 0)
 
     def forget(self, key: str) -> None:
         """Its last attempt succeeded: the back-off starts anew."""
-        raise NotImplementedError
+        self._failures.pop(key, None)
 
     async def get(self) -> str:
         """The next key; the caller must call `done` for it."""
-        raise NotImplementedError
+        while True:
+            next_due = self._promote()
+            if self._ready:
+                break
+            await self._pause(next_due)
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._held.add(key)
+        if self._ready or self._timers:
+            self._wake()  # Someone else must see to the rest and to the next due time.
+        return key
 
     def done(self, key: str) -> None:
-        raise NotImplementedError
+        self._held.discard(key)
+        if key in self._waiting:
+            self._ready.append(key)
+            self._wake()
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        """How many keys wait, now or for their time."""
+        return len(self._waiting) + len(self._due)
+
+    def _promote(self) -> float | None:
+        """Make ready what is due; when the next is due."""
+        now = self._clock.monotonic()
+        while self._timers:
+            due, key = self._timers[0]
+            stale = self._due.get(key) != due
+            if not stale and due > now:
+                return due
+            heapq.heappop(self._timers)
+            if not stale:
+                self.add(key)
+        return None
+
+    async def _pause(self, until: float | None) -> None:
+        """Wait to be woken, and no longer than `until`."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(woken)
+        try:
+            if until is None:
+                await woken
+                return
+            alarm = asyncio.ensure_future(self._clock.sleep(until - self._clock.monotonic()))
+            try:
+                await asyncio.wait({woken, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await cancel_and_wait(alarm)
+        except asyncio.CancelledError:
+            if woken.done():
+                self._wake()
+            raise
+        finally:
+            with contextlib.suppress(ValueError):
+                self._idle.remove(woken)
+
+    def _wake(self) -> None:
+        """Let one waiting worker look."""
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return

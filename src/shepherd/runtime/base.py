@@ -203,6 +203,9 @@ class RuntimeInfo:
     """`v1`, `hybrid`, `v2`, or empty."""
     problems: tuple[str, ...] = ()
     """What was probed and does not work, one line each with its cure."""
+    simulated: bool = False
+    """Nothing real listens at its pods' addresses: the agent asks `exec` in place of the network,
+    with a probe as the command: `["http-get", url]`, `["tcp-connect", "host:port"]`."""
 
 
 Credentials = list[tuple[str, str]]
@@ -249,6 +252,14 @@ class Runtime(Protocol):
         ...
 
     def describe(self) -> RuntimeInfo: ...
+
+    async def configure_network(self, pod_cidr: str) -> None:
+        """Give the pods of this node addresses out of `pod_cidr` (the Node's spec.podCIDR).
+
+        Called after `start`, before the first sandbox with a network of its own; the same range
+        again changes nothing, and sandboxes that stand keep their addresses.
+        """
+        ...
 
     async def sandboxes(self) -> list[SandboxInfo]:
         """Everything this runtime holds."""

@@ -93,10 +93,12 @@ Changes = list[Change]
 class ConflictError(Exception):
     """A compare-and-swap did not hold; nothing was written."""
 
-    def __init__(self, key: str, expected: int, actual: int) -> None:
-        super().__init__(f"{key}: expected revision {expected}, found {actual}")
+    def __init__(self, key: str, expected: int | None, actual: int) -> None:
+        wanted = "some revision" if expected is None else f"revision {expected}"
+        super().__init__(f"{key}: expected {wanted}, found {actual}")
         self.key = key
         self.expected = expected
+        """None for a key that should exist (a delete) and does not."""
         self.actual = actual
         """The key's present revision; 0 = it does not exist."""
 

@@ -1,6 +1,24 @@
 """Namespace."""
 
-from shepherd.api.resource import Resource
+from shepherd.api.kinds.cells import AGE
+from shepherd.api.kinds.shape import child, fill
+from shepherd.api.resource import Column, Object, Resource
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""Every namespace carries its name as a label, so that selectors can choose it."""
+
+
+def _default(namespace: Object) -> None:
+    metadata = child(namespace, "metadata")
+    if name := metadata.get("name"):
+        child(metadata, "labels")[NAME_LABEL] = name
+    child(namespace, "spec")
+    fill(child(namespace, "status"), {"phase": "Active"})
+
+
+def _phase(namespace: Object, now: float) -> str:
+    return (namespace.get("status") or {}).get("phase") or ""
+
 
 NAMESPACE = Resource(
     group="",
@@ -11,4 +29,7 @@ NAMESPACE = Resource(
     short_names=("ns",),
     status=True,
     name_rule="dns1123label",
+    columns=(Column("Status", _phase, description="Active or Terminating."), AGE),
+    default=_default,
+    fields=lambda namespace: {"status.phase": _phase(namespace, 0)},
 )

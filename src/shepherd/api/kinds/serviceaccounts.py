@@ -1,6 +1,12 @@
 """ServiceAccount."""
 
-from shepherd.api.resource import Resource
+from shepherd.api.kinds.cells import AGE
+from shepherd.api.resource import Column, Object, Resource
+
+
+def _secrets(account: Object, now: float) -> int:
+    return len(account.get("secrets") or ())
+
 
 SERVICE_ACCOUNT = Resource(
     group="",
@@ -8,4 +14,5 @@ SERVICE_ACCOUNT = Resource(
     kind="ServiceAccount",
     plural="serviceaccounts",
     short_names=("sa",),
+    columns=(Column("Secrets", _secrets, description="How many secrets it names."), AGE),
 )

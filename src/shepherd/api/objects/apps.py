@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import field
+
 from shepherd.api.objects.meta import Condition, LabelSelector, ObjectMeta, View
 
 
@@ -20,7 +22,7 @@ class DeploymentSpec(View):
     selector: LabelSelector | None = None
     template: dict[str, Any] = {}
     """The pod template as JSON: it is compared, hashed and copied whole."""
-    strategy: DeploymentStrategy = DeploymentStrategy()
+    strategy: DeploymentStrategy = field(default_factory=DeploymentStrategy)
     min_ready_seconds: int = 0
     revision_history_limit: int = 10
     paused: bool = False
@@ -39,9 +41,9 @@ class DeploymentStatus(View):
 
 
 class Deployment(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: DeploymentSpec = DeploymentSpec()
-    status: DeploymentStatus = DeploymentStatus()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
+    status: DeploymentStatus = field(default_factory=DeploymentStatus)
 
 
 class ReplicaSetSpec(View):
@@ -61,6 +63,6 @@ class ReplicaSetStatus(View):
 
 
 class ReplicaSet(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicaSetSpec = ReplicaSetSpec()
-    status: ReplicaSetStatus = ReplicaSetStatus()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ReplicaSetSpec = field(default_factory=ReplicaSetSpec)
+    status: ReplicaSetStatus = field(default_factory=ReplicaSetStatus)

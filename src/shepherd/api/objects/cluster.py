@@ -1,5 +1,7 @@
 """Namespace, Lease. Source: kubernetes/api core/v1 and coordination/v1 types.go."""
 
+from msgspec import field
+
 from shepherd.api.objects.meta import Condition, ObjectMeta, View
 
 
@@ -13,9 +15,9 @@ class NamespaceStatus(View):
 
 
 class Namespace(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: NamespaceSpec = NamespaceSpec()
-    status: NamespaceStatus = NamespaceStatus()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NamespaceSpec = field(default_factory=NamespaceSpec)
+    status: NamespaceStatus = field(default_factory=NamespaceStatus)
 
 
 class LeaseSpec(View):
@@ -26,5 +28,5 @@ class LeaseSpec(View):
 
 
 class Lease(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: LeaseSpec = LeaseSpec()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: LeaseSpec = field(default_factory=LeaseSpec)

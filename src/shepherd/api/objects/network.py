@@ -32,8 +32,8 @@ class ServiceSpec(View):
 
 
 class Service(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ServiceSpec = ServiceSpec()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ServiceSpec = field(default_factory=ServiceSpec)
 
 
 class ObjectReference(View):
@@ -53,7 +53,7 @@ class EndpointConditions(View):
 
 class Endpoint(View):
     addresses: list[str] = []
-    conditions: EndpointConditions = EndpointConditions()
+    conditions: EndpointConditions = field(default_factory=EndpointConditions)
     hostname: str = ""
     node_name: str = ""
     target_ref: ObjectReference | None = None
@@ -66,7 +66,7 @@ class EndpointPort(View):
 
 
 class EndpointSlice(View):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
     address_type: str = "IPv4"
     endpoints: list[Endpoint] = []
     ports: list[EndpointPort] = []

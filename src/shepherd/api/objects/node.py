@@ -43,7 +43,7 @@ class DaemonEndpoint(View):
 
 
 class NodeDaemonEndpoints(View):
-    kubelet_endpoint: DaemonEndpoint = DaemonEndpoint()
+    kubelet_endpoint: DaemonEndpoint = field(default_factory=DaemonEndpoint)
 
 
 class ContainerImage(View):
@@ -56,14 +56,14 @@ class NodeStatus(View):
     allocatable: dict[str, str | int | float] = {}
     conditions: list[Condition] = []
     addresses: list[NodeAddress] = []
-    daemon_endpoints: NodeDaemonEndpoints = NodeDaemonEndpoints()
+    daemon_endpoints: NodeDaemonEndpoints = field(default_factory=NodeDaemonEndpoints)
     images: list[ContainerImage] = []
 
 
 class Node(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
 
     @property
     def ready(self) -> bool:

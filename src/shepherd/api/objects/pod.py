@@ -65,6 +65,7 @@ class VolumeMount(View):
     sub_path: str = ""
     sub_path_expr: str = ""
     read_only: bool = False
+    mount_propagation: str = ""
 
 
 class ResourceRequirements(View):
@@ -177,7 +178,7 @@ class Container(View):
     ports: list[ContainerPort] = []
     env_from: list[EnvFromSource] = []
     env: list[EnvVar] = []
-    resources: ResourceRequirements = ResourceRequirements()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     restart_policy: str = ""
     """Only init containers: `Always` makes a sidecar."""
     volume_mounts: list[VolumeMount] = []
@@ -286,7 +287,7 @@ class Toleration(View):
 
 class PreferredSchedulingTerm(View):
     weight: int = 0
-    preference: NodeSelectorTerm = NodeSelectorTerm()
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(View):
@@ -303,7 +304,7 @@ class PodAffinityTerm(View):
 
 class WeightedPodAffinityTerm(View):
     weight: int = 0
-    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+    pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
 
 
 class PodAffinity(View):
@@ -347,6 +348,10 @@ class PodDNSConfig(View):
     options: list[PodDNSOption] = []
 
 
+class ReadinessGate(View):
+    condition_type: str = ""
+
+
 class PodSpec(View):
     volumes: list[Volume] = []
     init_containers: list[Container] = []
@@ -364,7 +369,7 @@ class PodSpec(View):
     host_pid: bool = field(default=False, name="hostPID")
     host_ipc: bool = field(default=False, name="hostIPC")
     share_process_namespace: bool = False
-    security_context: PodSecurityContext = PodSecurityContext()
+    security_context: PodSecurityContext = field(default_factory=PodSecurityContext)
     image_pull_secrets: list[SourceName] = []
     hostname: str = ""
     subdomain: str = ""
@@ -378,6 +383,7 @@ class PodSpec(View):
     overhead: dict[str, str | int | float] = {}
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     scheduling_gates: list[SourceName] = []
+    readiness_gates: list[ReadinessGate] = []
 
 
 class PodIP(View):
@@ -412,9 +418,9 @@ class PodStatus(View):
 
 
 class Pod(View):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
 
     @property
     def finished(self) -> bool:

@@ -1,0 +1,16 @@
+"""The store in memory passes the conformance suite."""
+
+import pytest
+
+from shepherd.store.base import Store
+from shepherd.store.memory import MemoryStore
+from shepherd.testing.store_suite import MakeStore, StoreSuite
+
+
+class TestMemoryStore(StoreSuite):
+    @pytest.fixture
+    def make(self) -> MakeStore:
+        async def make(**limits: int) -> Store:
+            return MemoryStore(**limits)
+
+        return make

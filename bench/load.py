@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+_WATCH_SECONDS = 120.0
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -41,6 +43,8 @@ class Seen:
     failures: int = 0
     seconds: float = 0.0
     events: int = 0
+    began: float = 0.0
+    """When the first event came."""
 
 
 class _Requester(asyncio.Protocol):
@@ -91,23 +95,30 @@ class _Requester(asyncio.Protocol):
 
 
 class _Watcher(asyncio.Protocol):
-    """Reads a watch and counts its lines."""
+    """Reads a watch until it has had `wanted` events; `opened` when its answer begins."""
 
-    def __init__(self, request: bytes, seen: Seen, opened: Callable[[], None]) -> None:
+    def __init__(self, request: bytes, wanted: int, seen: Seen) -> None:
+        loop = asyncio.get_running_loop()
         self._request = request
+        self._missing = wanted
         self._seen = seen
-        self._opened = opened
-        self._head = False
+        self.opened: asyncio.Future[None] = loop.create_future()
+        self.done: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        if not self._head:
-            self._head = True
-            self._opened()
-        self._seen.events += data.count(b'{"type":')
+        if not self.opened.done():
+            self.opened.set_result(None)
+        count = data.count(b'{"type":')
+        if count and not self._seen.events:
+            self._seen.began = time.perf_counter()
+        self._seen.events += count
+        self._missing -= count
+        if self._missing <= 0 and not self.done.done():
+            self.done.set_result(None)
 
 
 def _head(method: str, path: str, host: str, body: bytes = b"") -> bytes:
@@ -122,6 +133,7 @@ async def requests(
 ) -> Seen:
     """`count` requests over `clients` connections; `make(n)` gives method, path and body."""
     where = urlsplit(target.url)
+    assert where.hostname and where.port
     seen = Seen()
     numbers = iter(range(count))
 
@@ -148,35 +160,24 @@ def _split(request: tuple[str, str, bytes], host: str) -> tuple[str, str, str, b
 
 
 async def watches(target: Target, path: str, *, streams: int, events: int) -> Seen:
-    """Open `streams` watches, say so on standard output, and read until all got `events`."""
+    """Open `streams` watches, say so on standard output, and read `events` from each."""
     where = urlsplit(target.url)
+    assert where.hostname and where.port
     seen = Seen()
-    open_streams = 0
-
-    def opened() -> None:
-        nonlocal open_streams
-        open_streams += 1
-
     loop = asyncio.get_running_loop()
     request = _head("GET", path, where.netloc)
     context = target.context()
-    for _ in range(streams):
+    watchers = [
         await loop.create_connection(
-            lambda: _Watcher(request, seen, opened), where.hostname, where.port, ssl=context
+            lambda: _Watcher(request, events, seen), where.hostname, where.port, ssl=context
         )
-    while open_streams < streams:
-        await asyncio.sleep(0.01)
-    base = seen.events
+        for _ in range(streams)
+    ]
+    await asyncio.gather(*(watcher.opened for _, watcher in watchers))
     print("open", flush=True)
-    while seen.events == base:
-        await asyncio.sleep(0.001)
-    started = time.perf_counter()
-    while seen.events - base < streams * events:
-        await asyncio.sleep(0.005)
-        if time.perf_counter() - started > 60:
-            break
-    seen.seconds = time.perf_counter() - started
-    seen.events -= base
+    async with asyncio.timeout(_WATCH_SECONDS):
+        await asyncio.gather(*(watcher.done for _, watcher in watchers))
+    seen.seconds = time.perf_counter() - seen.began
     return seen
 
 

@@ -133,7 +133,8 @@ async def requests(
 ) -> Seen:
     """`count` requests over `clients` connections; `make(n)` gives method, path and body."""
     where = urlsplit(target.url)
-    assert where.hostname and where.port
+    assert where.hostname
+    assert where.port
     seen = Seen()
     numbers = iter(range(count))
 
@@ -162,7 +163,8 @@ def _split(request: tuple[str, str, bytes], host: str) -> tuple[str, str, str, b
 async def watches(target: Target, path: str, *, streams: int, events: int) -> Seen:
     """Open `streams` watches, say so on standard output, and read `events` from each."""
     where = urlsplit(target.url)
-    assert where.hostname and where.port
+    assert where.hostname
+    assert where.port
     seen = Seen()
     loop = asyncio.get_running_loop()
     request = _head("GET", path, where.netloc)

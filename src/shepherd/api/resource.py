@@ -66,6 +66,8 @@ class Resource:
     status: bool = False
     """Has a `/status` subresource: main writes keep the old status, its writes
     change nothing else."""
+    status_on_create: bool = False
+    """A create keeps the status that it brings (nodes, that register with it)."""
     scale: bool = False
     """Has a `/scale` subresource over spec.replicas, status.replicas and spec.selector."""
     generation: bool = False

@@ -169,6 +169,10 @@ class Store(Protocol):
         """Forget history older than the last `keep_revisions`, in small batches; the new oldest."""
         ...
 
+    async def run(self) -> None:
+        """Background work: compact what is older than the history shall be. Never returns."""
+        ...
+
     async def close(self) -> None:
         """Finish the waiting commits, end the watches and release what was held."""
         ...

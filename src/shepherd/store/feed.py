@@ -13,27 +13,31 @@ from dataclasses import dataclass
 
 from shepherd.store.base import Change, Changes, ExpiredError, Item, Span
 
-HISTORY_COUNT = 20_000
-HISTORY_BYTES = 32 << 20
 _OVERHEAD_BYTES = 300
 """What a change costs in memory beside its values."""
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """How much history a store keeps; the first limit reached counts."""
+
+    changes: int = 20_000
+    bytes: int = 32 << 20
+    """Of values that only the history still holds."""
+    age_seconds: float = 300.0
+    """As etcd under Kubernetes (kube-apiserver --etcd-compaction-interval)."""
+
+
+DEFAULT_HISTORY = History()
+
+
+@dataclass(slots=True)
 class Step:
-    """A change, and how to undo it."""
+    """What a commit does to one key: the change, and the item before and after it (None = none)."""
 
     change: Change
     before: Item | None
-    """The key's item before; None = it did not exist."""
-
-    @property
-    def after(self) -> Item | None:
-        """The key's item from this change on; None = deleted."""
-        change = self.change
-        if change.value is None:
-            return None
-        return Item(change.key, change.value, change.revision)
+    after: Item | None
 
     @property
     def cost(self) -> int:
@@ -81,16 +85,10 @@ class _Watcher:
 class Feed:
     """History and watchers of a store. `revision` is the latest change that is visible."""
 
-    def __init__(
-        self,
-        revision: int = 0,
-        *,
-        history_count: int = HISTORY_COUNT,
-        history_bytes: int = HISTORY_BYTES,
-    ) -> None:
+    def __init__(self, revision: int, limits: History) -> None:
         self.revision = revision
         self.oldest = revision
-        self._limits = (history_count, history_bytes)
+        self._limits = limits
         self._history: deque[Step] = deque()
         self._bytes = 0
         self._dropped = 0
@@ -106,8 +104,8 @@ class Feed:
             self._bytes += step.cost
             for watcher in self._interested(step.change.key):
                 watcher.push(step.change, self._dropped)
-        max_count, max_bytes = self._limits
-        while len(self._history) > max_count or self._bytes > max_bytes:
+        limits = self._limits
+        while len(self._history) > limits.changes or self._bytes > limits.bytes:
             self._drop(self._history[0].change.revision)
             self._dropped = self.oldest
         for wanted, reached in self._waiting:

@@ -1,7 +1,10 @@
 """The store in memory: what every read of every store comes from."""
 
+import logging
+from collections import deque
 from collections.abc import AsyncIterator
 
+from shepherd.lib.clock import Clock, SystemClock
 from shepherd.store.base import (
     Change,
     Changes,
@@ -10,20 +13,25 @@ from shepherd.store.base import (
     Item,
     Page,
     Span,
+    StoreFullError,
     Write,
 )
-from shepherd.store.feed import HISTORY_BYTES, HISTORY_COUNT, Feed, Step, Steps
+from shepherd.store.feed import DEFAULT_HISTORY, Feed, History, Step, Steps
 from shepherd.store.state import State
+
+_COMPACTION_PERIOD_SECONDS = 30.0
+
+log = logging.getLogger("shepherd.store")
 
 
 class MemoryStore:
     """A `Store` that lives as long as its process."""
 
-    def __init__(
-        self, *, history_count: int = HISTORY_COUNT, history_bytes: int = HISTORY_BYTES
-    ) -> None:
+    def __init__(self, *, clock: Clock | None = None, history: History = DEFAULT_HISTORY) -> None:
+        self._clock = clock or SystemClock()
+        self._age_seconds = history.age_seconds
         self._state = State()
-        self._feed = Feed(history_count=history_count, history_bytes=history_bytes)
+        self._feed = Feed(0, history)
 
     @property
     def revision(self) -> int:
@@ -48,7 +56,7 @@ class MemoryStore:
 
     async def commit(self, *writes: Write) -> int:
         revision = self.revision + 1
-        self._show(revision, [self._plan(write, revision) for write in _distinct(writes)])
+        self._show(revision, self._plan(writes, revision))
         return revision
 
     def watch(self, span: Span, *, since: int) -> AsyncIterator[Changes]:
@@ -61,6 +69,20 @@ class MemoryStore:
         self._feed.forget(self.revision - keep_revisions)
         return self.oldest
 
+    async def run(self) -> None:
+        seen = deque([(self._clock.monotonic(), self.revision)])
+        while True:
+            await self._clock.sleep(_COMPACTION_PERIOD_SECONDS)
+            now = self._clock.monotonic()
+            seen.append((now, self.revision))
+            old = 0
+            while seen[0][0] <= now - self._age_seconds:
+                old = seen.popleft()[1]
+            try:
+                await self.compact(self.revision - old)
+            except StoreFullError as error:
+                log.warning("compaction failed, will try again: %s", error)
+
     async def close(self) -> None:
         self._feed.close()
 
@@ -68,31 +90,30 @@ class MemoryStore:
         """The item that the next commit finds."""
         return self._state.get(key)
 
-    def _plan(self, write: Write, revision: int) -> Step:
-        """What `write` will do as part of commit `revision`. Raises ConflictError."""
-        before = self._latest(write.key)
-        actual = before.revision if before else 0
-        missing = before is None and isinstance(write, Delete)
-        if missing or write.expected not in (None, actual):
-            raise ConflictError(write.key, write.expected, actual)
-        previous = before.value if before else None
-        if isinstance(write, Delete):
-            previous = previous if write.value is None else write.value
-            return Step(Change(revision, write.key, None, previous), before)
-        return Step(Change(revision, write.key, write.value, previous), before)
+    def _plan(self, writes: tuple[Write, ...], revision: int) -> Steps:
+        """What commit `revision` will do. Raises ConflictError; ValueError for a senseless one."""
+        if not writes or len({write.key for write in writes}) < len(writes):
+            raise ValueError("a commit needs at least one write, each to a key of its own")
+        return [_step(write, self._latest(write.key), revision) for write in writes]
 
     def _show(self, revision: int, steps: Steps) -> None:
         """Make a commit visible."""
         for step in steps:
-            if item := step.after:
-                self._state.put(item)
+            if step.after:
+                self._state.put(step.after)
             else:
                 self._state.remove(step.change.key)
         self._feed.publish(revision, steps)
 
 
-def _distinct(writes: tuple[Write, ...]) -> tuple[Write, ...]:
-    """The writes of one commit, which must be to different keys. Raises ValueError."""
-    if not writes or len({write.key for write in writes}) < len(writes):
-        raise ValueError("a commit needs at least one write, each to a key of its own")
-    return writes
+def _step(write: Write, before: Item | None, revision: int) -> Step:
+    actual = before.revision if before else 0
+    missing = before is None and isinstance(write, Delete)
+    if missing or write.expected not in (None, actual):
+        raise ConflictError(write.key, write.expected, actual)
+    previous = before.value if before else None
+    if isinstance(write, Delete):
+        last = previous if write.value is None else write.value
+        return Step(Change(revision, write.key, None, last), before, None)
+    change = Change(revision, write.key, write.value, previous)
+    return Step(change, before, Item(write.key, write.value, revision))

@@ -8,9 +8,9 @@ from shepherd.store.base import Item, Page, Span
 class State:
     """Sorted keys and their items. Reads cost what they return, plus a binary search."""
 
-    def __init__(self) -> None:
-        self._items: dict[str, Item] = {}
-        self._keys: list[str] = []
+    def __init__(self, items: dict[str, Item] | None = None) -> None:
+        self._items = items or {}
+        self._keys = sorted(self._items)
 
     def get(self, key: str) -> Item | None:
         return self._items.get(key)

@@ -15,9 +15,10 @@ from shepherd.store.base import (
     Span,
     Store,
 )
+from shepherd.store.feed import History
 
-MakeStore = Callable[..., Awaitable[Store]]
-"""Opens an empty store; `history_count` and `history_bytes` bound its history."""
+MakeStore = Callable[[History], Awaitable[Store]]
+"""Opens an empty store with a history of that size."""
 
 ALL = Span("", "\U0010ffff")
 PODS = Span.prefix("pods/")
@@ -73,14 +74,14 @@ class StoreSuite:
     # Reads and writes
 
     async def test_an_empty_store_is_at_revision_zero(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         assert (store.revision, store.oldest) == (0, 0)
         assert await store.get("pods/a/x") is None
         page = await store.list(ALL)
         assert (page.items, page.revision, page.remaining) == ([], 0, 0)
 
     async def test_each_commit_is_one_revision_for_all_its_keys(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         assert await store.commit(Put("pods/a/x", b"1"), Put("pods/a/y", b"2")) == 1
         assert await store.commit(Put("pods/a/x", b"3")) == 2
         x, y = await store.get("pods/a/x"), await store.get("pods/a/y")
@@ -90,7 +91,7 @@ class StoreSuite:
         assert store.revision == 2
 
     async def test_delete_removes_and_the_key_can_come_back(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("pods/a/x", b"1"))
         await store.commit(Delete("pods/a/x", expected=1))
         assert await store.get("pods/a/x") is None
@@ -100,7 +101,7 @@ class StoreSuite:
     # Compare and swap
 
     async def test_a_stale_write_is_refused_and_names_the_present(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("pods/a/x", b"1", expected=0))
         await store.commit(Put("pods/a/x", b"2", expected=1))
         error = await conflict(store, Put("pods/a/x", b"3", expected=1))
@@ -112,19 +113,19 @@ class StoreSuite:
         assert store.revision == 2
 
     async def test_what_does_not_exist_cannot_be_deleted(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         assert (await conflict(store, Delete("pods/a/x"))).actual == 0
         assert (await conflict(store, Put("pods/a/x", b"", expected=7))).actual == 0
 
     async def test_one_conflict_stops_the_whole_commit(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("pods/a/x", b"1"))
         await conflict(store, Put("pods/a/y", b"2"), Put("pods/a/x", b"2", expected=0))
         assert await store.get("pods/a/y") is None
         assert store.revision == 1
 
     async def test_of_racing_creates_exactly_one_wins(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         racers = (store.commit(Put("pods/a/x", b"%d" % n, expected=0)) for n in range(20))
         results = await asyncio.gather(*racers, return_exceptions=True)
         winners = [index for index, result in enumerate(results) if isinstance(result, int)]
@@ -135,7 +136,7 @@ class StoreSuite:
         assert store.revision == 1
 
     async def test_concurrent_counters_lose_nothing(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("n", b"0"))
 
         async def increment() -> None:
@@ -157,7 +158,7 @@ class StoreSuite:
     # Lists
 
     async def test_a_list_is_in_byte_order_and_ends_with_its_span(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         for key in ("pods/b/é", "pods/b/z", "nodes//n", "pods/a/x", "pods.x/a/y", "podsy"):
             await store.commit(Put(key, b""))
         page = await store.list(PODS)
@@ -165,7 +166,7 @@ class StoreSuite:
         assert await store.count(Span.prefix("pods/b/")) == 2
 
     async def test_pages_continue_and_count_what_remains(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(*(Put(f"pods/a/{n}", b"") for n in range(5)))
         first = await store.list(PODS, limit=2)
         assert ([item.key[-1] for item in first.items], first.remaining) == (["0", "1"], 3)
@@ -173,7 +174,7 @@ class StoreSuite:
         assert ([item.key[-1] for item in rest.items], rest.remaining) == (["2", "3", "4"], 0)
 
     async def test_a_list_at_an_old_revision_shows_that_snapshot(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("pods/a/1", b"a"), Put("pods/a/2", b"a"), Put("pods/a/3", b"a"))
         at = store.revision
         await store.commit(Put("pods/a/2", b"b"))
@@ -190,7 +191,7 @@ class StoreSuite:
     # Watches
 
     async def test_a_watch_gets_every_later_change_of_its_span(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("pods/a/x", b"1"))
         async with watching(store, PODS, 1) as reader:
             await store.commit(Put("pods/a/x", b"2"), Put("nodes//n", b""))
@@ -205,7 +206,7 @@ class StoreSuite:
         assert changes[2].deleted
 
     async def test_a_watch_catches_up_from_history(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         for n in range(1, 5):
             await store.commit(Put("pods/a/x", b"%d" % n))
         async with watching(store, PODS, 2) as reader:
@@ -217,7 +218,7 @@ class StoreSuite:
             ]
 
     async def test_spans_of_every_width_see_their_own(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         spans = (
             ALL,
             PODS,
@@ -239,14 +240,14 @@ class StoreSuite:
                 assert [key for _, key, _ in await late.take(len(wanted))] == wanted
 
     async def test_a_deletion_shows_the_last_state_it_was_given(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         await store.commit(Put("pods/a/x", b"1"))
         await store.commit(Delete("pods/a/x", value=b"last"))
         async with watching(store, PODS, 1) as reader:
             assert (await reader.next()).previous == b"last"
 
     async def test_watchers_share_one_instance_of_a_change(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         async with watching(store, PODS, 0) as one, watching(store, ALL, 0) as other:
             await store.commit(Put("pods/a/x", b"1"))
             change = await one.next()
@@ -254,7 +255,7 @@ class StoreSuite:
             assert (await other.next()).view == "derived once"
 
     async def test_a_slow_watcher_expires_and_blocks_nobody(self, make: MakeStore) -> None:
-        store = await make(history_count=10)
+        store = await make(History(changes=10))
         async with watching(store, PODS, 0) as slow, watching(store, PODS, 0) as fast:
             await store.commit(Put("pods/a/x", b"0"))
             assert await slow.take(1) == await fast.take(1)
@@ -264,7 +265,7 @@ class StoreSuite:
             assert await raises_expired(slow.next())
 
     async def test_a_slow_watcher_of_big_values_expires_by_bytes(self, make: MakeStore) -> None:
-        store = await make(history_bytes=50_000)
+        store = await make(History(bytes=50_000))
         async with watching(store, PODS, 0) as slow:
             await store.commit(Put("pods/a/x", b""))
             await slow.next()
@@ -274,7 +275,7 @@ class StoreSuite:
         assert store.oldest > 10
 
     async def test_history_that_is_gone_is_expired(self, make: MakeStore) -> None:
-        store = await make(history_count=5)
+        store = await make(History(changes=5))
         for n in range(20):
             await store.commit(Put("pods/a/x", b"%d" % n))
         assert store.oldest == 15
@@ -286,7 +287,7 @@ class StoreSuite:
         assert (await store.list(PODS, at=15)).items[0].value == b"14"
 
     async def test_closing_ends_the_watches_after_their_last_change(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         seen: list[int] = []
 
         async def read() -> None:
@@ -304,7 +305,7 @@ class StoreSuite:
     # Waiting and compaction
 
     async def test_wait_returns_when_its_revision_is_visible(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         waiting = asyncio.create_task(store.wait(2))
         await store.commit(Put("n", b"1"))
         assert not waiting.done()
@@ -314,7 +315,7 @@ class StoreSuite:
         await store.wait(1)
 
     async def test_compaction_forgets_history_and_keeps_the_present(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         for n in range(10):
             await store.commit(Put("pods/a/x", b"%d" % n), Put(f"pods/b/{n}", b""))
         await store.commit(Delete("pods/b/0"))
@@ -328,7 +329,7 @@ class StoreSuite:
         assert await store.count(PODS) == 10
 
     async def test_compaction_does_not_disturb_a_running_watch(self, make: MakeStore) -> None:
-        store = await make()
+        store = await make(History())
         async with watching(store, PODS, 0) as reader:
             await store.commit(Put("pods/a/x", b"1"))
             await reader.next()

@@ -65,6 +65,7 @@ NODE = Resource(
     namespaced=False,
     short_names=("no",),
     status=True,
+    status_on_create=True,
     columns=(
         Column("Status", _ready, description="Whether the node takes pods."),
         Column("Roles", _roles, description="The roles that its labels give it."),

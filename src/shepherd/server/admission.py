@@ -1,0 +1,145 @@
+"""Rules that look beyond the object itself: the explicit table of admission plugins.
+
+`ADMITTING` runs before validation and may rewrite the object; `RESERVING` runs after it, when only
+the commit can still fail, and takes what must be taken back then (addresses, ports). The plugins
+are named as upstream names them. Source: kubernetes plugin/pkg/admission.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shepherd.api import errors
+from shepherd.api.kinds import NAMESPACE, POD
+from shepherd.api.meta import object_key
+from shepherd.api.objects import Namespace, decode
+from shepherd.api.resource import Object
+from shepherd.lib.http import User
+from shepherd.server.routes import Route
+from shepherd.store.base import Store
+
+IMMORTAL = ("default", "kube-system", "kube-public")
+"""Namespaces that cannot be deleted."""
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATION_SECONDS = 300
+_SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+@dataclass(slots=True)
+class Attributes:
+    """One write that asks to be admitted."""
+
+    operation: Literal["create", "update", "delete"]
+    route: Route
+    obj: Object
+    old: Object | None
+    user: User
+    _ends: list[Callable[[bool], None]] = field(default_factory=list)
+
+    def on_end(self, end: Callable[[bool], None]) -> None:
+        """Call `end` with whether the write was stored, once that is known."""
+        self._ends.append(end)
+
+    def settle(self, stored: bool) -> None:
+        ends, self._ends = self._ends, []
+        for end in ends:
+            end(stored)
+
+
+Plugin = Callable[[Attributes], Awaitable[None]]
+
+
+class Admission:
+    """Runs the plugins that a write's kind and operation ask for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, asked: Attributes) -> None:
+        """May rewrite `asked.obj`. Raises ApiError."""
+        if asked.operation == "create" and asked.route.resource.namespaced:
+            await self._namespace_lifecycle(asked.route)
+        if asked.operation == "delete":
+            _keep_immortal(asked.route)
+        if asked.operation == "create" and asked.route.resource is POD:
+            for plugin in _POD_PLUGINS:
+                plugin(asked.obj)
+
+    async def reserve(self, asked: Attributes) -> None:
+        """Take what the object needs; `asked.settle` keeps or returns it. Raises ApiError."""
+
+    async def _namespace_lifecycle(self, route: Route) -> None:
+        """Objects are created only in a namespace that exists and is not on its way out."""
+        item = await self._store.get(object_key(NAMESPACE, "", route.namespace))
+        if item is None:
+            raise errors.not_found("", NAMESPACE.plural, route.namespace)
+        if decode(item.value, Namespace).metadata.deletion_timestamp:
+            error = errors.forbidden(
+                route.group,
+                route.resource.plural,
+                route.name,
+                f"unable to create new content in namespace {route.namespace} "
+                "because it is being terminated",
+            )
+            error.details["causes"] = [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {route.namespace} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ]
+            raise error
+
+
+def _keep_immortal(route: Route) -> None:
+    if route.resource is NAMESPACE and route.name in IMMORTAL:
+        detail = "this namespace may not be deleted"
+        raise errors.forbidden("", NAMESPACE.plural, route.name, detail)
+
+
+def service_account(pod: Object) -> None:
+    """ServiceAccount: a pod runs as some account."""
+    spec = pod["spec"]
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+
+
+def priority(pod: Object) -> None:
+    """Priority: by the class that the pod names; the two of the system are built in."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName") or ""
+    if name and name not in _SYSTEM_PRIORITIES:
+        detail = f"no PriorityClass with name {name} was found"
+        raise errors.forbidden("", POD.plural, pod["metadata"]["name"], detail)
+    spec["priority"] = _SYSTEM_PRIORITIES.get(name, 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def default_toleration_seconds(pod: Object) -> None:
+    """DefaultTolerationSeconds: a pod stays five minutes on a node that went away."""
+    tolerations = list(pod["spec"].get("tolerations") or ())
+    for taint in _TAINTS:
+        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": taint,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATION_SECONDS,
+                }
+            )
+    pod["spec"]["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Object, taint: str) -> bool:
+    return toleration.get("key") in (taint, None, "") and toleration.get("effect") in (
+        "NoExecute",
+        None,
+        "",
+    )
+
+
+_POD_PLUGINS = (service_account, priority, default_toleration_seconds)

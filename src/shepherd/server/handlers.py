@@ -1,0 +1,211 @@
+"""One function for each verb: from a routed request to its answer."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import msgspec
+
+from shepherd.api import errors
+from shepherd.api.kinds import POD, SERVICE, SERVICE_ACCOUNT
+from shepherd.api.resource import Object
+from shepherd.lib.clock import Clock
+from shepherd.lib.http import Body, Request, Response, User
+from shepherd.server import body, metadata, reads, registry
+from shepherd.server.conversion import stored_field, to_served, to_stored
+from shepherd.server.deletion import DeleteOptions
+from shepherd.server.forms import Form, Plain, choose
+from shepherd.server.hub import Hub
+from shepherd.server.patches import patcher
+from shepherd.server.registry import Registry, Written
+from shepherd.server.routes import Route
+from shepherd.server.selection import Selection, select
+from shepherd.server.watch import Watch, WatchOptions
+
+JSON = "application/json"
+_SHOWN_WHEN_DELETED = (POD, SERVICE, SERVICE_ACCOUNT)
+"""Kinds whose DELETE answers with the object; the others answer with a Status, as upstream."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that was routed, authenticated and authorized."""
+
+    request: Request
+    route: Route
+    user: User
+    query: dict[str, str]
+    """The first value of each parameter."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Raises ApiError 422 for any value but All."""
+        value = self.query.get("dryRun", "")
+        if value not in ("", "All"):
+            found = [errors.not_supported("dryRun", value, ["All"])]
+            raise errors.invalid("meta.k8s.io", "WriteOptions", "", found)
+        return bool(value)
+
+
+class Handlers:
+    """The verbs on objects."""
+
+    def __init__(self, registry: Registry, hub: Hub, *, clock: Clock, random: Random) -> None:
+        self.registry = registry
+        self.store = registry.store
+        self._hub = hub
+        self._clock = clock
+        self._random = random
+        self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
+            "get": self.get,
+            "list": self.list,
+            "watch": self.watch,
+            "create": self.create,
+            "update": self.update,
+            "patch": self.patch,
+            "delete": self.delete,
+            "deletecollection": self.delete_collection,
+        }
+
+    async def handle(self, call: Call) -> Response:
+        """Serve the object itself. Raises ApiError."""
+        if call.route.verb not in call.route.resource.verbs:
+            raise errors.method_not_allowed(call.request.method)
+        return await self._verbs[call.route.verb](call)
+
+    async def get(self, call: Call) -> Response:
+        form = self._form(call)
+        await reads.wait_for(self.store, reads.revision_of(call.query.get("resourceVersion", "")))
+        item = await self.registry.item(call.route)
+        return answer(form.one(item.value, item.revision))
+
+    async def list(self, call: Call) -> Response:
+        form = self._form(call)
+        listing = await reads.list_objects(self.store, _selection(call), call.query)
+        return answer(await form.many(listing.items, listing.metadata))
+
+    async def watch(self, call: Call) -> Response:
+        options = WatchOptions.read(call.query, self._random)
+        form = self._form(call)
+        watch = Watch(self.store, self._hub, _selection(call), form, options)
+        await watch.begin()
+        return answer(watch.lines())
+
+    async def create(self, call: Call) -> Response:
+        form = self._form(call)
+        decoded = body.read_object(call.request)
+        obj = _stored(call.route, decoded.obj)
+        written = await self.registry.create(call.route, obj, call.user, dry_run=call.dry_run)
+        return _written(form, written, decoded.warnings, code=201)
+
+    async def update(self, call: Call, merge: registry.Merge = registry.main) -> Response:
+        form = self._form(call)
+        decoded = body.read_object(call.request)
+        obj = _stored(call.route, decoded.obj)
+        written = await self.registry.update(
+            call.route, lambda old: obj, call.user, merge=merge, dry_run=call.dry_run
+        )
+        return _written(form, written, decoded.warnings)
+
+    async def patch(self, call: Call, merge: registry.Merge = registry.main) -> Response:
+        form = self._form(call)
+        patch = patcher(call.request, call.route)
+        warnings: list[str] = []
+
+        def make(old: Object) -> Object:
+            served = to_served(old) if call.route.converted else old
+            patched = patch(served)
+            warnings[:] = patched.warnings
+            return _stored(call.route, patched.obj)
+
+        written = await self.registry.update(
+            call.route, make, call.user, merge=merge, dry_run=call.dry_run
+        )
+        return _written(form, written, warnings)
+
+    async def delete(self, call: Call) -> Response:
+        form = self._form(call)
+        options = _delete_options(call)
+        written = await self.registry.delete(call.route, options, call.user)
+        if written.gone and call.route.resource not in _SHOWN_WHEN_DELETED:
+            return answer(msgspec.json.encode(_deleted(call.route, written.value)))
+        return _written(form, written, [])
+
+    async def delete_collection(self, call: Call) -> Response:
+        """Delete each selected object; those that go meanwhile count as deleted."""
+        options = _delete_options(call)
+        form = Plain(call.route)
+        listing = await reads.list_objects(self.store, _selection(call), call.query)
+        for item in listing.items:
+            try:
+                await self.registry.delete(_route_to(call.route, item.key), options, call.user)
+            except errors.ApiError as error:
+                if error.code != 404:
+                    raise
+        return answer(await form.many(listing.items, listing.metadata))
+
+    def _form(self, call: Call) -> Form:
+        accept = call.request.headers.get("accept", "")
+        include = call.query.get("includeObject", "")
+        return choose(call.route, accept, include, self._clock.now)
+
+
+def answer(content: Body, code: int = 200) -> Response:
+    return Response(code, {"content-type": JSON}, content)
+
+
+def json_answer(value: Any, code: int = 200) -> Response:
+    return answer(msgspec.json.encode(value), code)
+
+
+def warn(response: Response, warnings: "list[str]") -> Response:
+    """Tell the user (RFC 7234 section 5.5; kubectl prints them)."""
+    if warnings:
+        texts = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
+        response.headers["warning"] = ", ".join(f'299 - "{text}"' for text in texts)
+    return response
+
+
+def _written(form: Form, written: Written, warnings: "list[str]", code: int = 200) -> Response:
+    response = answer(form.one(written.value, written.revision), code)
+    return warn(response, warnings + written.warnings)
+
+
+def _selection(call: Call) -> Selection:
+    query = call.query
+    if call.route.converted and "fieldSelector" in query:
+        query = query | {"fieldSelector": stored_field(query["fieldSelector"])}
+    return select(call.route, query)
+
+
+def _stored(route: Route, obj: Object) -> Object:
+    """A body in stored form. Raises ApiError 400 if it is of another kind."""
+    metadata.check_kind(route, obj)
+    return to_stored(obj) if route.converted else obj
+
+
+def _route_to(route: Route, key: str) -> Route:
+    _, namespace, name = key.split("/", 2)
+    return Route("delete", route.resource, route.group, route.version, namespace, name)
+
+
+def _delete_options(call: Call) -> DeleteOptions:
+    content = body.read_object(call.request).obj if call.request.body else {}
+    return DeleteOptions.read(content, call.query)
+
+
+def _deleted(route: Route, value: bytes) -> Object:
+    details = {
+        "name": route.name,
+        "group": route.group,
+        "kind": route.resource.plural,
+        "uid": registry.decode(value)["metadata"]["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: text for key, text in details.items() if text},
+    }

@@ -1,0 +1,283 @@
+"""The write path that all kinds share: what a create, update, patch or delete does to the store.
+
+A write reads the present object, lets the rules make the new one, and commits it under the revision
+it read; if another write came first it starts anew. Source: apiserver registry/generic store.go.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from shepherd.api import errors
+from shepherd.api.meta import object_key
+from shepherd.api.resource import Object, Resource
+from shepherd.lib.clock import Clock
+from shepherd.lib.http import User
+from shepherd.server import metadata
+from shepherd.server.admission import Admission, Attributes
+from shepherd.server.deletion import DeleteOptions, finished, mark
+from shepherd.server.routes import Route
+from shepherd.store.base import ConflictError, Delete, Item, Put, Store
+
+_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+_NAMES_TO_TRY = 8
+_ATTEMPTS = 64
+"""How often a write starts anew when others keep coming first."""
+
+Make = Callable[[Object], Object]
+"""From the present object (with its resourceVersion) to the wanted one; may raise ApiError."""
+Merge = Callable[[Resource, Object, Object], Object]
+"""From the wanted and the present object to what is stored."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a write left behind."""
+
+    value: bytes
+    """The object in stored form."""
+    revision: int
+    """0 for a dry run of a create: nothing was stored."""
+    gone: bool = False
+    """It is no longer stored; `value` is its last state."""
+    warnings: list[str] = field(default_factory=list)
+
+
+class Registry:
+    """Writes objects. Every method raises ApiError."""
+
+    def __init__(self, store: Store, admission: Admission, *, clock: Clock, random: Random) -> None:
+        self.store = store
+        self._admission = admission
+        self._clock = clock
+        self._random = random
+
+    async def create(
+        self, route: Route, obj: Object, user: User, *, dry_run: bool = False
+    ) -> Written:
+        """Store a new object. 409 if it exists, 422 if it is not valid."""
+        resource = route.resource
+        metadata.check_target(route, obj)
+        obj = metadata.normal_form(resource, obj)
+        if resource.status and not resource.status_on_create:
+            obj.pop("status", None)
+        named = bool(obj["metadata"].get("name"))
+        metadata.begin(resource, obj["metadata"], self._clock.now(), self._random)
+        resource.default(obj)
+        asked = Attributes("create", route, obj, None, user)
+        await self._admission.admit(asked)
+        resource.prepare(obj, None)
+        _accept(resource, obj, resource.validate(obj))
+        await self._admission.reserve(asked)
+        for attempt in range(1, _NAMES_TO_TRY + 1):
+            key = object_key(resource, route.namespace, obj["metadata"]["name"])
+            write = Put(key, encode(obj), expected=0)
+            try:
+                revision = await self._commit(asked, write, dry_run)
+            except ConflictError as error:
+                if named or attempt == _NAMES_TO_TRY:
+                    raise _exists(route, obj["metadata"]["name"]) from error
+                metadata.generate_name(resource, obj["metadata"], self._random)
+                resource.default(obj)
+            else:
+                break
+        return Written(write.value, revision, warnings=resource.warnings(obj))
+
+    async def update(
+        self, route: Route, make: Make, user: User, *, merge: "Merge", dry_run: bool = False
+    ) -> Written:
+        """Replace the object by what `make` wants, as far as `merge` lets it.
+
+        409 if the wanted object names a resourceVersion or uid that no longer holds.
+        """
+        for _ in range(_ATTEMPTS):
+            item = await self.item(route)
+            try:
+                return await self._update(route, item, make, user, merge, dry_run)
+            except ConflictError as error:
+                await self._catch_up(route, error)
+        raise conflict(route, _MODIFIED)
+
+    async def _update(
+        self, route: Route, item: Item, make: Make, user: User, merge: Merge, dry_run: bool
+    ) -> Written:
+        resource = route.resource
+        old = decode(item.value)
+        wanted = make(with_revision(old, item.revision))
+        metadata.check_target(route, wanted)
+        check_preconditions(route, wanted["metadata"], old, item.revision)
+        new = merge(resource, wanted, old)
+        asked = Attributes("update", route, new, old, user)
+        if merge is main:
+            await self._admission.admit(asked)
+            resource.prepare(new, old)
+            count_generation(resource, new, old)
+        if new == old:
+            return Written(item.value, item.revision)
+        found = metadata.validate_update(new["metadata"], old["metadata"])
+        if merge is main:
+            found += resource.validate(new) + resource.validate_update(new, old)
+        _accept(resource, new, found)
+        await self._admission.reserve(asked)
+        value = encode(new)
+        gone = finished(resource, new)
+        write = (
+            Delete(item.key, item.revision, value) if gone else Put(item.key, value, item.revision)
+        )
+        revision = await self._commit(asked, write, dry_run)
+        return Written(value, revision or item.revision, gone, resource.warnings(new))
+
+    async def delete(self, route: Route, options: DeleteOptions, user: User) -> Written:
+        """Remove the object, or mark it for those who must act first."""
+        for _ in range(_ATTEMPTS):
+            item = await self.item(route)
+            try:
+                return await self._delete(route, item, options, user)
+            except ConflictError as error:
+                await self._catch_up(route, error)
+        raise conflict(route, _MODIFIED)
+
+    async def _delete(
+        self, route: Route, item: Item, options: DeleteOptions, user: User
+    ) -> Written:
+        old = decode(item.value)
+        _check_delete(route, options, old, item.revision)
+        asked = Attributes("delete", route, old, old, user)
+        await self._admission.admit(asked)
+        marked = mark(route.resource, old, options, self._clock.now())
+        if marked == old:
+            return Written(item.value, item.revision)
+        write: Put | Delete
+        if marked is None:
+            await self._admission.reserve(asked)
+            write = Delete(item.key, item.revision)
+        else:
+            write = Put(item.key, encode(marked), item.revision)
+        revision = await self._commit(asked, write, options.dry_run)
+        return Written(write.value or item.value, revision or item.revision, marked is None)
+
+    async def item(self, route: Route) -> Item:
+        """The stored object. Raises ApiError 404."""
+        item = await self.store.get(object_key(route.resource, route.namespace, route.name))
+        if item is None:
+            raise _not_found(route)
+        return item
+
+    async def _commit(self, asked: Attributes, write: Put | Delete, dry_run: bool) -> int:
+        """Commit and tell the reservations how it ended. 0 for a dry run."""
+        revision = 0
+        stored = False
+        try:
+            if not dry_run:
+                revision = await self.store.commit(write)
+                stored = True
+        finally:
+            asked.settle(stored)
+        return revision
+
+    async def _catch_up(self, route: Route, error: ConflictError) -> None:
+        """Wait until the write that came first can be read."""
+        if not error.actual:
+            raise _not_found(route) from error
+        await self.store.wait(error.actual)
+
+
+def main(resource: Resource, wanted: Object, old: Object) -> Object:
+    """An update of the object itself: status stays, if it is a subresource."""
+    new = metadata.normal_form(resource, wanted)
+    metadata.carry(new["metadata"], old["metadata"])
+    if resource.status:
+        new.pop("status", None)
+        if "status" in old:
+            new["status"] = old["status"]
+    resource.default(new)
+    return new
+
+
+def status(resource: Resource, wanted: Object, old: Object) -> Object:
+    """An update through `/status`: nothing else changes."""
+    new = old | {"status": wanted.get("status") or {}}
+    resource.default(new)
+    return new
+
+
+def count_generation(resource: Resource, new: Object, old: Object) -> None:
+    """Bump metadata.generation if anything but metadata and status differs."""
+    if not resource.generation:
+        return
+    skip = ("metadata", "status")
+    if {k: v for k, v in new.items() if k not in skip} != {
+        k: v for k, v in old.items() if k not in skip
+    }:
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def check_preconditions(route: Route, wanted: Object, old: Object, revision: int) -> None:
+    """What the caller says it saw must still hold. Raises ApiError 409, 400."""
+    uid = wanted.get("uid") or ""
+    if uid and uid != old["metadata"]["uid"]:
+        raise conflict(route, _uid_differs(uid, old))
+    asked = wanted.get("resourceVersion") or ""
+    if asked and not asked.isdecimal():
+        raise errors.bad_request(f'metadata.resourceVersion: Invalid value: "{asked}"')
+    if asked and int(asked) not in (0, revision):
+        raise conflict(route, _MODIFIED)
+
+
+def _check_delete(route: Route, options: DeleteOptions, old: Object, revision: int) -> None:
+    if options.uid and options.uid != old["metadata"]["uid"]:
+        raise conflict(route, _uid_differs(options.uid, old))
+    if options.resource_version and options.resource_version != str(revision):
+        raise conflict(
+            route,
+            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
+            f"ResourceVersion in object meta: {revision}",
+        )
+
+
+def _uid_differs(uid: str, old: Object) -> str:
+    return (
+        f"Precondition failed: UID in precondition: {uid}, "
+        f"UID in object meta: {old['metadata']['uid']}"
+    )
+
+
+def _accept(resource: Resource, obj: Object, found: list[errors.FieldError]) -> None:
+    found = metadata.validate(resource, obj["metadata"]) + found
+    if found:
+        raise errors.invalid(resource.group, resource.kind, obj["metadata"]["name"], found)
+
+
+def conflict(route: Route, detail: str) -> errors.ApiError:
+    return errors.conflict(route.group, route.resource.plural, route.name, detail)
+
+
+def _not_found(route: Route) -> errors.ApiError:
+    return errors.not_found(route.group, route.resource.plural, route.name)
+
+
+def _exists(route: Route, name: str) -> errors.ApiError:
+    return errors.already_exists(route.group, route.resource.plural, name)
+
+
+def with_revision(obj: Object, revision: int) -> Object:
+    """A copy of `obj` (one level deep) that carries its resourceVersion."""
+    return obj | {"metadata": obj["metadata"] | {"resourceVersion": str(revision)}}
+
+
+def decode(value: bytes) -> Object:
+    """A stored object as JSON."""
+    obj: Object = msgspec.json.decode(value)
+    return obj
+
+
+def encode(obj: Object) -> bytes:
+    """A JSON object as stored bytes."""
+    try:
+        return msgspec.json.encode(obj)
+    except (OverflowError, RecursionError, UnicodeEncodeError) as error:
+        raise errors.bad_request(f"the object cannot be stored: {error}") from error

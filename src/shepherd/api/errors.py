@@ -3,6 +3,7 @@
 Source: apimachinery `meta/v1` Status and `api/errors`; k8s API conventions, "Response Status Kind".
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +63,11 @@ def _text(head: str, value: object, detail: str) -> str:
 
 
 def _go_value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value, separators=(",", ":"), default=str)
+    if isinstance(value, list):
+        items = ", ".join(f'"{item}"' if isinstance(item, str) else str(item) for item in value)
+        return f"[]string{{{items}}}"
     return str(value)
 
 

@@ -1,21 +1,22 @@
 """Rules that look beyond the object itself: the explicit table of admission plugins.
 
-`ADMITTING` runs before validation and may rewrite the object; `RESERVING` runs after it, when only
-the commit can still fail, and takes what must be taken back then (addresses, ports). The plugins
-are named as upstream names them. Source: kubernetes plugin/pkg/admission.
+`admit` runs before validation and may rewrite the object; `reserve` runs after it, when only the
+commit can still fail, and takes what must be given back then (addresses, ports). The plugins are
+named as upstream names them. Source: kubernetes plugin/pkg/admission.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, POD
+from shepherd.api.kinds import NAMESPACE, POD, SERVICE
 from shepherd.api.meta import object_key
 from shepherd.api.objects import Namespace, decode
-from shepherd.api.resource import Object
+from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server.routes import Route
+from shepherd.server.services import ServiceAllocator
 from shepherd.store.base import Store
 
 IMMORTAL = ("default", "kube-system", "kube-public")
@@ -49,27 +50,45 @@ class Attributes:
             end(stored)
 
 
-Plugin = Callable[[Attributes], Awaitable[None]]
+Plugin = Callable[[Object], None]
+"""Rewrites an object in place. Raises ApiError."""
 
 
 class Admission:
     """Runs the plugins that a write's kind and operation ask for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, services: ServiceAllocator) -> None:
         self._store = store
+        self._services = services
+        self._admitting: dict[tuple[str, Resource], tuple[Plugin, ...]] = {
+            ("create", NAMESPACE): (namespace_finalizer,),
+            ("create", POD): (service_account, priority, default_toleration_seconds),
+        }
 
     async def admit(self, asked: Attributes) -> None:
         """May rewrite `asked.obj`. Raises ApiError."""
-        if asked.operation == "create" and asked.route.resource.namespaced:
-            await self._namespace_lifecycle(asked.route)
-        if asked.operation == "delete":
-            _keep_immortal(asked.route)
-        if asked.operation == "create" and asked.route.resource is POD:
-            for plugin in _POD_PLUGINS:
-                plugin(asked.obj)
+        route = asked.route
+        if asked.operation == "create" and route.resource.namespaced:
+            await self._namespace_lifecycle(route)
+        elif asked.operation == "delete":
+            _keep_immortal(route)
+        for plugin in self._admitting.get((asked.operation, route.resource), ()):
+            plugin(asked.obj)
 
     async def reserve(self, asked: Attributes) -> None:
         """Take what the object needs; `asked.settle` keeps or returns it. Raises ApiError."""
+        if asked.route.resource is not SERVICE:
+            return
+        if asked.operation == "delete":
+            asked.on_end(self._services.release(asked.old or asked.obj).end)
+            return
+        metadata = asked.obj["metadata"]
+        if asked.operation == "create":
+            # Who creates what is there learns that, not that its port is taken (by itself).
+            key = object_key(SERVICE, metadata["namespace"], metadata["name"])
+            if await self._store.get(key):
+                raise errors.already_exists("", SERVICE.plural, metadata["name"])
+        asked.on_end(self._services.reserve(asked.obj, asked.old).end)
 
     async def _namespace_lifecycle(self, route: Route) -> None:
         """Objects are created only in a namespace that exists and is not on its way out."""
@@ -98,6 +117,11 @@ def _keep_immortal(route: Route) -> None:
     if route.resource is NAMESPACE and route.name in IMMORTAL:
         detail = "this namespace may not be deleted"
         raise errors.forbidden("", NAMESPACE.plural, route.name, detail)
+
+
+def namespace_finalizer(namespace: Object) -> None:
+    """A namespace stays until its controller has emptied it."""
+    namespace["spec"]["finalizers"] = ["kubernetes"]
 
 
 def service_account(pod: Object) -> None:
@@ -140,6 +164,3 @@ def _tolerates(toleration: Object, taint: str) -> bool:
         None,
         "",
     )
-
-
-_POD_PLUGINS = (service_account, priority, default_toleration_seconds)

@@ -5,50 +5,40 @@ function from request to response; `lib.httpd` puts it on a socket.
 """
 
 import asyncio
-import ipaddress
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
 from random import Random
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, RESOURCES
+from shepherd.api.kinds import RESOURCES
 from shepherd.lib.clock import Clock
-from shepherd.lib.http import Request, Response, User
+from shepherd.lib.http import Handler, Request, Response
+from shepherd.server import bootstrap
 from shepherd.server.admission import Admission
-from shepherd.server.auth import ADMIN_GROUP, Authenticator, Authorizer
-from shepherd.server.handlers import Call, Handlers, json_answer
+from shepherd.server.auth import Authenticator, Authorizer
+from shepherd.server.config import ServerConfig
+from shepherd.server.discovery import Discovery
+from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.registry import Registry
-from shepherd.server.routes import Route, Routes
+from shepherd.server.routes import Routes
+from shepherd.server.services import ServiceAllocator
+from shepherd.server.subresources import find
+from shepherd.server.upkeep import upkeep
+from shepherd.server.version import VERSION
 from shepherd.store.base import Store, StoreFullError
 
 log = logging.getLogger("shepherd.server")
 
-NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-"""Made at start if they are not there."""
-SELF = User("system:apiserver", (ADMIN_GROUP,))
-_COMPACT_SECONDS = 300.0
-_KEEP_REVISIONS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """What the API server must know of its cluster."""
-
-    pod_cidr: str = "10.42.0.0/16"
-    service_cidr: str = "10.43.0.0/16"
-    cluster_domain: str = "cluster.local"
-    node_ports: tuple[int, int] = (30000, 32767)
-    """First and last."""
-
-    @property
-    def cluster_dns(self) -> str:
-        """The tenth address of the service range."""
-        return str(ipaddress.ip_network(self.service_cidr)[10])
+_HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 class ApiServer:
-    """Serves the Kubernetes API over a store."""
+    """Serves the Kubernetes API over a store.
+
+    `unauthenticated` are paths with their handlers that need no proof of identity (the CA, the
+    joining of agents); `dialer` reaches the agents.
+    """
 
     def __init__(
         self,
@@ -59,31 +49,33 @@ class ApiServer:
         random: Random,
         authenticator: Authenticator,
         authorizer: Authorizer | None = None,
+        dialer: AgentDialer | None = None,
+        unauthenticated: Mapping[str, Handler] | None = None,
     ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._authenticator = authenticator
         self._authorizer = authorizer
+        self._unauthenticated = unauthenticated or {}
         self._routes = Routes(RESOURCES)
-        self._registry = Registry(store, Admission(store), clock=clock, random=random)
-        self._handlers = Handlers(self._registry, Hub(store, RESOURCES), clock=clock, random=random)
+        self._discovery = Discovery(self._routes)
+        self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
+        admission = Admission(store, self._services)
+        self._registry = Registry(store, admission, clock=clock, random=random)
+        hub = Hub(store, RESOURCES)
+        self._handlers = Handlers(self._registry, hub, clock=clock, random=random, dialer=dialer)
+        self._ready = False
 
     async def start(self) -> None:
-        """Make what must exist."""
-        for name in NAMESPACES:
-            route = Route("create", NAMESPACE, "", "v1")
-            try:
-                await self._registry.create(route, {"metadata": {"name": name}}, SELF)
-            except errors.ApiError as error:
-                if error.reason != "AlreadyExists":
-                    raise
+        """Make what must exist; then the server is ready."""
+        await self._services.load(self._store)
+        await bootstrap.make(self._registry, self._config)
+        self._ready = True
 
     async def run(self) -> None:
         """Keep the store small, for ever."""
-        while True:
-            await self._clock.sleep(_COMPACT_SECONDS)
-            await self._store.compact(_KEEP_REVISIONS)
+        await upkeep(self._store, self._clock)
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Never raises for what a client sends."""
@@ -102,10 +94,17 @@ class ApiServer:
             return json_answer(errors.internal("the server's log says more").status(), 500)
 
     async def _serve(self, request: Request) -> Response:
+        path = request.path
+        if path.startswith(_HEALTH):
+            return self._health(path, "verbose" in dict(request.query))
+        if path == "/version":
+            return json_answer(VERSION)
+        if handler := self._unauthenticated.get(path):
+            return await handler(request)
         user = await self._authenticator.authenticate(request)
         route = self._routes.find(request)
         if route is None:
-            raise errors.path_not_found()
+            return self._document(request)
         if self._authorizer:
             await self._authorizer.authorize(
                 user, route.verb, route.resource, route.namespace, route.name, route.sub
@@ -113,4 +112,35 @@ class ApiServer:
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)
-        return await self._handlers.handle(Call(request, route, user, query))
+        call = Call(request, route, user, query)
+        if not route.sub:
+            return await self._handlers.handle(call)
+        serve = find(route.resource, route.sub).verbs.get(route.verb)
+        if serve is None:
+            raise errors.method_not_allowed(request.method)
+        return await serve(self._handlers, call)
+
+    def _document(self, request: Request) -> Response:
+        """What is served beside objects: discovery, and what agents must know of the cluster."""
+        if response := self._discovery.answer(request):
+            return response
+        if request.path == "/shepherd/v1/cluster":
+            return json_answer(self._config.document())
+        raise errors.path_not_found()
+
+    def _health(self, path: str, verbose: bool) -> Response:
+        name = path.strip("/")
+        if name not in ("healthz", "livez", "readyz"):
+            raise errors.path_not_found()
+        plain = {"content-type": "text/plain; charset=utf-8"}
+        checks = {"ping": True, "store": True}
+        if name == "readyz":
+            checks["start"] = self._ready
+        passed = all(checks.values())
+        if passed and not verbose:
+            return Response(200, plain, b"ok")
+        lines = [
+            f"[+]{check} ok" if good else f"[-]{check} failed" for check, good in checks.items()
+        ]
+        lines.append(f"{name} check {'passed' if passed else 'failed'}")
+        return Response(200 if passed else 500, plain, "\n".join(lines).encode() + b"\n")

@@ -15,8 +15,8 @@ from shepherd.api import errors
 from shepherd.api.kinds.cells import AGE
 from shepherd.api.meta import stamp
 from shepherd.api.resource import Column, Object, Resource
+from shepherd.server.codec import decode, with_revision
 from shepherd.server.conversion import to_served
-from shepherd.server.registry import decode, with_revision
 from shepherd.server.routes import Route
 from shepherd.store.base import Item
 

@@ -3,21 +3,23 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from shepherd.api import errors
+from shepherd.api.decode import Decoded, FieldValidation, decode_object, field_validation
 from shepherd.api.kinds import POD, SERVICE, SERVICE_ACCOUNT
 from shepherd.api.resource import Object
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
-from shepherd.server import body, metadata, reads, registry
+from shepherd.server import reads, registry
+from shepherd.server.codec import decode
 from shepherd.server.conversion import stored_field, to_served, to_stored
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.forms import Form, Plain, choose
 from shepherd.server.hub import Hub
-from shepherd.server.patches import patcher
+from shepherd.server.patches import Kind, Patcher, patcher
 from shepherd.server.registry import Registry, Written
 from shepherd.server.routes import Route
 from shepherd.server.selection import Selection, select
@@ -39,6 +41,27 @@ class Call:
     """The first value of each parameter."""
 
     @property
+    def kind(self) -> Kind:
+        """Group, version and kind, as asked."""
+        return self.route.group, self.route.version, self.route.resource.kind
+
+    @property
+    def validation(self) -> FieldValidation:
+        """Raises ApiError 422."""
+        return field_validation(self.query.get("fieldValidation", ""))
+
+    def body(self, group: str, version: str, kind: str) -> Decoded:
+        """The body as an object of that kind. Raises ApiError 400, 415."""
+        content_type = self.request.headers.get("content-type", "")
+        return decode_object(
+            self.request.body, content_type, group, version, kind, validation=self.validation
+        )
+
+    def patch(self, group: str, version: str, kind: str) -> Patcher:
+        """The body as a patch of an object of that kind. Raises ApiError 400, 415."""
+        return patcher(self.request, (group, version, kind), self.validation)
+
+    @property
     def dry_run(self) -> bool:
         """Raises ApiError 422 for any value but All."""
         value = self.query.get("dryRun", "")
@@ -48,14 +71,32 @@ class Call:
         return bool(value)
 
 
+class AgentDialer(Protocol):
+    """Reaches what runs on nodes."""
+
+    async def send(self, origin: str, request: Request) -> Response:
+        """Send `request` to `https://address:port` (an agent; the server proves itself with its
+        client certificate) or `http://address:port` (a pod). Raises ConnectionError."""
+        ...
+
+
 class Handlers:
     """The verbs on objects."""
 
-    def __init__(self, registry: Registry, hub: Hub, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        hub: Hub,
+        *,
+        clock: Clock,
+        random: Random,
+        dialer: AgentDialer | None,
+    ) -> None:
         self.registry = registry
+        self.dialer = dialer
         self.store = registry.store
         self._hub = hub
-        self._clock = clock
+        self.now = clock.now
         self._random = random
         self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "get": self.get,
@@ -94,15 +135,15 @@ class Handlers:
 
     async def create(self, call: Call) -> Response:
         form = self._form(call)
-        decoded = body.read_object(call.request)
-        obj = _stored(call.route, decoded.obj)
+        decoded = call.body(*call.kind)
+        obj = _stored(call.route, decoded.object)
         written = await self.registry.create(call.route, obj, call.user, dry_run=call.dry_run)
         return _written(form, written, decoded.warnings, code=201)
 
     async def update(self, call: Call, merge: registry.Merge = registry.main) -> Response:
         form = self._form(call)
-        decoded = body.read_object(call.request)
-        obj = _stored(call.route, decoded.obj)
+        decoded = call.body(*call.kind)
+        obj = _stored(call.route, decoded.object)
         written = await self.registry.update(
             call.route, lambda old: obj, call.user, merge=merge, dry_run=call.dry_run
         )
@@ -110,14 +151,14 @@ class Handlers:
 
     async def patch(self, call: Call, merge: registry.Merge = registry.main) -> Response:
         form = self._form(call)
-        patch = patcher(call.request, call.route)
+        patch = call.patch(*call.kind)
         warnings: list[str] = []
 
         def make(old: Object) -> Object:
             served = to_served(old) if call.route.converted else old
             patched = patch(served)
             warnings[:] = patched.warnings
-            return _stored(call.route, patched.obj)
+            return _stored(call.route, patched.object)
 
         written = await self.registry.update(
             call.route, make, call.user, merge=merge, dry_run=call.dry_run
@@ -148,7 +189,7 @@ class Handlers:
     def _form(self, call: Call) -> Form:
         accept = call.request.headers.get("accept", "")
         include = call.query.get("includeObject", "")
-        return choose(call.route, accept, include, self._clock.now)
+        return choose(call.route, accept, include, self.now)
 
 
 def answer(content: Body, code: int = 200) -> Response:
@@ -180,8 +221,7 @@ def _selection(call: Call) -> Selection:
 
 
 def _stored(route: Route, obj: Object) -> Object:
-    """A body in stored form. Raises ApiError 400 if it is of another kind."""
-    metadata.check_kind(route, obj)
+    """A body in stored form."""
     return to_stored(obj) if route.converted else obj
 
 
@@ -191,7 +231,7 @@ def _route_to(route: Route, key: str) -> Route:
 
 
 def _delete_options(call: Call) -> DeleteOptions:
-    content = body.read_object(call.request).obj if call.request.body else {}
+    content = call.body("", "v1", "DeleteOptions").object if call.request.body else {}
     return DeleteOptions.read(content, call.query)
 
 
@@ -200,7 +240,7 @@ def _deleted(route: Route, value: bytes) -> Object:
         "name": route.name,
         "group": route.group,
         "kind": route.resource.plural,
-        "uid": registry.decode(value)["metadata"]["uid"],
+        "uid": decode(value)["metadata"]["uid"],
     }
     return {
         "kind": "Status",

@@ -34,21 +34,6 @@ def normal_form(resource: Resource, obj: Object) -> Object:
     return head | {key: value for key, value in obj.items() if key not in head}
 
 
-def check_kind(route: Route, obj: Object) -> None:
-    """The body must be of the kind that the path says, or name none. Raises ApiError 400."""
-    kind, api_version = obj.get("kind"), obj.get("apiVersion")
-    if api_version and api_version != route.api_version:
-        raise errors.bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({route.api_version})"
-        )
-    if kind and kind != route.resource.kind:
-        raise errors.bad_request(
-            f'{kind} in version "{api_version or route.api_version}" cannot be handled as a '
-            f"{route.resource.kind}"
-        )
-
-
 def check_target(route: Route, obj: Object) -> None:
     """The body must be of the namespace and name that the path says, or name none.
 

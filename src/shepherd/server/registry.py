@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-import msgspec
-
 from shepherd.api import errors
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Object, Resource
@@ -17,6 +15,7 @@ from shepherd.lib.clock import Clock
 from shepherd.lib.http import User
 from shepherd.server import metadata
 from shepherd.server.admission import Admission, Attributes
+from shepherd.server.codec import decode, encode, with_revision
 from shepherd.server.deletion import DeleteOptions, finished, mark
 from shepherd.server.routes import Route
 from shepherd.store.base import ConflictError, Delete, Item, Put, Store
@@ -122,9 +121,11 @@ class Registry:
         if merge is main:
             found += resource.validate(new) + resource.validate_update(new, old)
         _accept(resource, new, found)
+        gone = finished(resource, new)
+        if gone:
+            asked.operation = "delete"
         await self._admission.reserve(asked)
         value = encode(new)
-        gone = finished(resource, new)
         write = (
             Delete(item.key, item.revision, value) if gone else Put(item.key, value, item.revision)
         )
@@ -262,22 +263,3 @@ def _not_found(route: Route) -> errors.ApiError:
 
 def _exists(route: Route, name: str) -> errors.ApiError:
     return errors.already_exists(route.group, route.resource.plural, name)
-
-
-def with_revision(obj: Object, revision: int) -> Object:
-    """A copy of `obj` (one level deep) that carries its resourceVersion."""
-    return obj | {"metadata": obj["metadata"] | {"resourceVersion": str(revision)}}
-
-
-def decode(value: bytes) -> Object:
-    """A stored object as JSON."""
-    obj: Object = msgspec.json.decode(value)
-    return obj
-
-
-def encode(obj: Object) -> bytes:
-    """A JSON object as stored bytes."""
-    try:
-        return msgspec.json.encode(obj)
-    except (OverflowError, RecursionError, UnicodeEncodeError) as error:
-        raise errors.bad_request(f"the object cannot be stored: {error}") from error

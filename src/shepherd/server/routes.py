@@ -79,6 +79,8 @@ class Routes:
         if name and resource.namespaced and not namespace:
             raise errors.path_not_found()
         verb = _verb(request, resource, namespace, name, watched)
+        if verb == "create" and name and not sub:
+            raise errors.method_not_allowed(request.method)
         return Route(verb, resource, group, version, namespace, name, sub, "/".join(parts[3:]))
 
 
@@ -88,8 +90,6 @@ def _verb(request: Request, resource: Resource, namespace: str, name: str, watch
         verb = _ON_COLLECTION.get(verb, "")
         if verb != "list" and resource.namespaced and not namespace:
             verb = ""
-    elif verb == "create" and request.path.count("/", 5) < 4 and not namespace:
-        verb = ""
     if not verb:
         raise errors.method_not_allowed(request.method)
     streams = watched or (verb == "list" and request.param("watch") in TRUE)

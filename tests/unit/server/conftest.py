@@ -12,8 +12,9 @@ import pytest
 from shepherd.api.resource import Object
 from shepherd.lib.clock import SystemClock
 from shepherd.lib.http import Request, Response, User, parse_query
-from shepherd.server.app import ApiServer, ServerConfig
+from shepherd.server.app import ApiServer
 from shepherd.server.auth import InsecureAuthenticator
+from shepherd.server.config import ServerConfig
 from shepherd.store.memory import MemoryStore
 
 ADMIN = User("admin", ("system:masters",))

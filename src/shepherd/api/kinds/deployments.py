@@ -1,8 +1,15 @@
 """Deployment."""
 
+import re
+from typing import Any
+
+from shepherd.api.errors import FieldError, forbidden_field, invalid_value
 from shepherd.api.kinds.cells import AGE, TEMPLATE_COLUMNS
+from shepherd.api.kinds.checks import Errors, at_least, needed, one_of
 from shepherd.api.kinds.podspec import default_template
+from shepherd.api.kinds.podwarnings import template_warnings
 from shepherd.api.kinds.shape import child, fill
+from shepherd.api.kinds.workloads import validate_workload, validate_workload_update
 from shepherd.api.resource import Column, Object, Resource
 
 
@@ -15,6 +22,77 @@ def _default(deployment: Object) -> None:
         fill(child(strategy, "rollingUpdate"), {"maxUnavailable": "25%", "maxSurge": "25%"})
     default_template(spec.get("template"))
     child(deployment, "status")
+
+
+_PERCENT = re.compile("[0-9]+%")
+
+
+def _validate(deployment: Object) -> list[FieldError]:
+    spec = deployment.get("spec") or {}
+    return [*validate_workload(spec, "deployment"), *_validate_rollout(spec)]
+
+
+def _validate_rollout(spec: Object) -> Errors:
+    """Source: kubernetes pkg/apis/apps/validation, ValidateDeploymentSpec."""
+    deadline, min_ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+    yield from at_least("spec.progressDeadlineSeconds", deadline)
+    if isinstance(deadline, int) and deadline <= min_ready:
+        detail = "must be greater than minReadySeconds"
+        yield invalid_value("spec.progressDeadlineSeconds", deadline, detail)
+    strategy = spec.get("strategy") or {}
+    yield from needed("spec.strategy.type", strategy.get("type"))
+    yield from one_of("spec.strategy.type", strategy.get("type"), ("Recreate", "RollingUpdate"))
+    at, rolling = "spec.strategy.rollingUpdate", strategy.get("rollingUpdate")
+    if not rolling:
+        return
+    if strategy.get("type") == "Recreate":
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        yield forbidden_field(at, detail)
+        return
+    surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+    yield from _validate_share(f"{at}.maxUnavailable", unavailable)
+    yield from _validate_share(f"{at}.maxSurge", surge)
+    if unavailable in (0, "0%") and surge in (0, "0%"):
+        detail = "may not be 0 when `maxSurge` is 0"
+        yield invalid_value(f"{at}.maxUnavailable", unavailable, detail)
+    if isinstance(unavailable, str) and _percent(unavailable) > 100:
+        yield invalid_value(f"{at}.maxUnavailable", unavailable, "must not be greater than 100%")
+
+
+def _percent(share: str) -> int:
+    return int(share[:-1]) if _PERCENT.fullmatch(share) else 0
+
+
+def _validate_share(path: str, share: Any) -> Errors:
+    """A number of pods, or a percentage of the replicas."""
+    if isinstance(share, str) and not _PERCENT.fullmatch(share):
+        detail = (
+            "a valid percent string must be a numeric string followed by an ending '%' "
+            "(e.g. '1%', or '93%', regex used for validation is '[0-9]+%')"
+        )
+        yield invalid_value(path, share, detail)
+    yield from at_least(path, share)
+
+
+def _warnings(deployment: Object) -> list[str]:
+    spec = deployment.get("spec") or {}
+    return template_warnings(spec.get("template")) + _surge_warnings(spec)
+
+
+def _surge_warnings(spec: Object) -> list[str]:
+    """A new pod that wants the host port of the old one waits for it, maybe for ever."""
+    strategy = spec.get("strategy") or {}
+    surge = (strategy.get("rollingUpdate") or {}).get("maxSurge")
+    if strategy.get("type") != "RollingUpdate" or surge in (0, "0%"):
+        return []
+    containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or ()
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    if not any(port.get("hostPort") for port in ports):
+        return []
+    return [
+        "spec.strategy.rollingUpdate.maxSurge: pods with a hostPort cannot share a node, so a "
+        "rollout waits for a free node; set maxSurge to 0 or the strategy to Recreate"
+    ]
 
 
 def _ready(deployment: Object, now: float) -> str:
@@ -48,4 +126,7 @@ DEPLOYMENT = Resource(
         *TEMPLATE_COLUMNS,
     ),
     default=_default,
+    validate=_validate,
+    validate_update=validate_workload_update,
+    warnings=_warnings,
 )

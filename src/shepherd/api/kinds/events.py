@@ -1,7 +1,41 @@
 """Event, of core/v1 and events.k8s.io/v1: the same stored objects."""
 
+from shepherd.api.errors import FieldError, invalid_value, required
 from shepherd.api.kinds.cells import since
+from shepherd.api.kinds.checks import Errors
 from shepherd.api.resource import Column, Object, Resource
+
+_CLUSTER_NAMESPACES = ("", "default", "kube-system")
+"""Where the events of objects without a namespace are kept."""
+_MAX_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+
+
+def _default(event: Object) -> None:
+    """What Go never omits."""
+    event.setdefault("source", {})
+    for field in ("reportingComponent", "reportingInstance"):
+        event.setdefault(field, "")
+
+
+def _validate(event: Object) -> list[FieldError]:
+    return list(_validate_event(event))
+
+
+def _validate_event(event: Object) -> Errors:
+    """Source: kubernetes pkg/apis/core/validation/events.go."""
+    namespace = (event.get("metadata") or {}).get("namespace") or ""
+    involved = _involved(event).get("namespace") or ""
+    if involved != namespace and (involved or namespace not in _CLUSTER_NAMESPACES):
+        detail = "does not match event.namespace"
+        yield invalid_value("involvedObject.namespace", involved, detail)
+    if not event.get("eventTime"):
+        return
+    for field in ("reportingComponent", "reportingInstance", "action", "reason"):
+        if not event.get(field):
+            yield required(field)
+    for field, limit in _MAX_LENGTHS.items():
+        if len(event.get(field) or "") > limit:
+            yield invalid_value(field, "", f"can have at most {limit} characters")
 
 
 def _involved(event: Object) -> Object:
@@ -78,5 +112,7 @@ EVENT = Resource(
         Column("Name", lambda event, now: (event.get("metadata") or {}).get("name") or "",
                wide=True, format="name", description="The event's own name."),
     ),
+    default=_default,
+    validate=_validate,
     fields=_fields,
 )  # fmt: skip

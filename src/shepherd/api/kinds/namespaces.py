@@ -20,6 +20,17 @@ def _phase(namespace: Object, now: float) -> str:
     return (namespace.get("status") or {}).get("phase") or ""
 
 
+def _prepare(namespace: Object, old: Object | None) -> None:
+    """`spec.finalizers` hold a namespace until its content is gone; only `finalize` ends them."""
+    spec = child(namespace, "spec")
+    if old is None:
+        finalizers = spec.setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+    else:
+        namespace["spec"] = old.get("spec") or {}
+
+
 NAMESPACE = Resource(
     group="",
     version="v1",
@@ -31,5 +42,6 @@ NAMESPACE = Resource(
     name_rule="dns1123label",
     columns=(Column("Status", _phase, description="Active or Terminating."), AGE),
     default=_default,
+    prepare=_prepare,
     fields=lambda namespace: {"status.phase": _phase(namespace, 0)},
 )

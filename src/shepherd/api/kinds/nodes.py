@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
+from shepherd.api.errors import FieldError, duplicate, forbidden_field
 from shepherd.api.kinds.cells import AGE, NONE, UNKNOWN
+from shepherd.api.kinds.checks import Errors, needed, one_of, quantities, text
+from shepherd.api.kinds.scheduling import EFFECTS
 from shepherd.api.kinds.shape import child
+from shepherd.api.names import label_value, qualified_name
 from shepherd.api.resource import Column, Object, Resource
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -15,6 +19,39 @@ def _default(node: Object) -> None:
     status = child(node, "status")
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
+
+
+def _validate(node: Object) -> list[FieldError]:
+    status = _status(node)
+    return [
+        *_validate_taints((node.get("spec") or {}).get("taints") or []),
+        *quantities("status.capacity", status.get("capacity")),
+        *quantities("status.allocatable", status.get("allocatable")),
+    ]
+
+
+def _validate_taints(taints: list[Object]) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        at, key, effect = f"spec.taints[{index}]", taint.get("key"), taint.get("effect")
+        yield from needed(f"{at}.key", key, qualified_name)
+        yield from text(f"{at}.value", taint.get("value") or "", label_value)
+        yield from needed(f"{at}.effect", effect)
+        yield from one_of(f"{at}.effect", effect, EFFECTS)
+        if (key or "", effect or "") in seen:
+            yield duplicate(at, taint)
+        seen.add((key or "", effect or ""))
+
+
+def _validate_update(node: Object, old: Object) -> list[FieldError]:
+    """What pods were given addresses by, and what a cloud knows the node by, stays."""
+    spec, before = node.get("spec") or {}, old.get("spec") or {}
+    found: list[FieldError] = []
+    for field in ("podCIDRs", "providerID"):
+        if before.get(field) and spec.get(field) != before[field]:
+            detail = f'node updates may not change {field} except from "" to valid'
+            found.append(forbidden_field(f"spec.{field}", detail))
+    return found
 
 
 def _status(node: Object) -> Object:
@@ -83,5 +120,7 @@ NODE = Resource(
         ),
     ),
     default=_default,
+    validate=_validate,
+    validate_update=_validate_update,
     fields=_fields,
 )

@@ -1,8 +1,11 @@
 """Pod."""
 
 from shepherd.api.kinds.cells import AGE, NONE
+from shepherd.api.kinds.checks import amount
+from shepherd.api.kinds.podrules import validate_pod, validate_pod_update
 from shepherd.api.kinds.podspec import default_pod
 from shepherd.api.kinds.podsummary import summarize
+from shepherd.api.kinds.podwarnings import pod_warnings
 from shepherd.api.resource import Column, Object, Resource
 
 
@@ -68,6 +71,33 @@ def _fields(pod: Object) -> dict[str, str]:
     }
 
 
+def _prepare(pod: Object, old: Object | None) -> None:
+    """A new pod is pending, and its quality of service is settled for good."""
+    if old is None:
+        pod["status"] = {"phase": "Pending", "qosClass": qos_class(_spec(pod))}
+
+
+def qos_class(spec: Object) -> str:
+    """How safe a pod is when memory runs out.
+
+    Guaranteed: every container limits cpu and memory and requests as much. BestEffort: none names
+    either. Burstable: all others. Source: kubernetes pkg/apis/core/v1/helper/qos.
+    """
+    guaranteed, named = True, False
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            resources = container.get("resources") or {}
+            requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+            for name in ("cpu", "memory"):
+                request, limit = amount(requests.get(name)), amount(limits.get(name))
+                positive = bool(limit and limit.nano)
+                named = named or positive or bool(request and request.nano)
+                guaranteed = guaranteed and positive and request == limit
+    if not named:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
 POD = Resource(
     group="",
     version="v1",
@@ -80,5 +110,9 @@ POD = Resource(
     generation=True,
     columns=COLUMNS,
     default=default_pod,
+    prepare=_prepare,
+    validate=validate_pod,
+    validate_update=validate_pod_update,
+    warnings=pod_warnings,
     fields=_fields,
 )

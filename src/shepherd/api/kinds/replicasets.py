@@ -1,8 +1,11 @@
 """ReplicaSet."""
 
+from shepherd.api.errors import FieldError
 from shepherd.api.kinds.cells import AGE, TEMPLATE_COLUMNS
 from shepherd.api.kinds.podspec import default_template
+from shepherd.api.kinds.podwarnings import template_warnings
 from shepherd.api.kinds.shape import child, fill
+from shepherd.api.kinds.workloads import validate_workload, validate_workload_update
 from shepherd.api.resource import Column, Object, Resource
 
 
@@ -12,6 +15,14 @@ def _default(replica_set: Object) -> None:
     default_template(spec.get("template"))
     # Go never omits the counter, and typed clients insist on it.
     fill(child(replica_set, "status"), {"replicas": 0})
+
+
+def _validate(replica_set: Object) -> list[FieldError]:
+    return list(validate_workload(replica_set.get("spec") or {}, "replicaset"))
+
+
+def _warnings(replica_set: Object) -> list[str]:
+    return template_warnings((replica_set.get("spec") or {}).get("template"))
 
 
 def _desired(replica_set: Object, now: float) -> int:
@@ -48,5 +59,8 @@ REPLICA_SET = Resource(
         *TEMPLATE_COLUMNS,
     ),
     default=_default,
+    validate=_validate,
+    validate_update=validate_workload_update,
+    warnings=_warnings,
     fields=_fields,
 )

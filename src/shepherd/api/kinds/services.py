@@ -1,16 +1,18 @@
 """Service."""
 
 from shepherd.api.kinds.cells import AGE, NONE, labels_text
+from shepherd.api.kinds.servicerules import (
+    WITH_CLUSTER_IP,
+    WITH_NODE_PORTS,
+    prepare_service,
+    service_warnings,
+    validate_service,
+    validate_service_update,
+)
 from shepherd.api.kinds.shape import child, fill
 from shepherd.api.resource import Column, Object, Resource
 
-HEADLESS = "None"
-"""The clusterIP of a Service that has no address of its own."""
-
 AFFINITY_TIMEOUT_SECONDS = 3 * 60 * 60
-
-_WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
-_WITH_CLUSTER_IP = ("ClusterIP", *_WITH_NODE_PORTS)
 
 
 def _default(service: Object) -> None:
@@ -27,11 +29,9 @@ def _default(service: Object) -> None:
         fill(port, {"protocol": "TCP"})
         if not port.get("targetPort") and port.get("port"):
             port["targetPort"] = port["port"]
-    if spec["type"] in _WITH_CLUSTER_IP:
+    if spec["type"] in WITH_CLUSTER_IP:
         fill(spec, {"internalTrafficPolicy": "Cluster"})
-    if spec["type"] in _WITH_NODE_PORTS or (
-        spec["type"] == "ClusterIP" and spec.get("externalIPs")
-    ):
+    if spec["type"] in WITH_NODE_PORTS or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
         fill(spec, {"externalTrafficPolicy": "Cluster"})
     if spec["type"] == "LoadBalancer":
         fill(spec, {"allocateLoadBalancerNodePorts": True})
@@ -89,5 +89,9 @@ SERVICE = Resource(
                wide=True, description="Which pods answer."),
     ),
     default=_default,
+    prepare=prepare_service,
+    validate=validate_service,
+    validate_update=validate_service_update,
+    warnings=service_warnings,
     fields=_fields,
 )  # fmt: skip

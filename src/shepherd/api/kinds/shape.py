@@ -1,4 +1,8 @@
-"""Filling in what an object leaves open. As in Go, null and the empty string count as absent."""
+"""Filling in what an object leaves open. As in Go, null and the empty string count as absent.
+
+Hooks work in place on an update that may share parts with the stored object: filling in is safe,
+for what is stored was filled in before; whatever changes a part must give the object a new one.
+"""
 
 from collections.abc import Mapping
 

@@ -1,0 +1,116 @@
+"""What to tell the author of a pod that is accepted and may still surprise.
+
+Source: kubernetes pkg/api/pod/warnings.go; the fields that Shepherd keeps and does not act on are
+its own, and leave this table when they come to life.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from shepherd.api.kinds.checks import amount
+from shepherd.api.kinds.podspec import CONTAINER_LISTS
+from shepherd.api.quantity import NANO
+from shepherd.api.resource import Object
+
+Warnings = Iterator[str]
+
+_NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
+
+_IDLE_SPEC_FIELDS = (
+    "ephemeralContainers", "hostUsers", "resourceClaims", "resources", "runtimeClassName",
+    "setHostnameAsFQDN", "topologySpreadConstraints",
+)  # fmt: skip
+_IDLE_CONTAINER_FIELDS = ("resizePolicy", "restartPolicyRules", "volumeDevices")
+_LIVE_VOLUMES = frozenset(
+    ("configMap", "downwardAPI", "emptyDir", "hostPath", "name", "projected", "secret")
+)
+_BYTES = ("memory", "ephemeral-storage")
+
+
+def pod_warnings(pod: Object) -> list[str]:
+    return list(_spec_warnings(pod.get("spec") or {}, "spec"))
+
+
+def template_warnings(template: Object | None) -> list[str]:
+    """Of the pod template of a workload."""
+    return list(_spec_warnings((template or {}).get("spec") or {}, "spec.template.spec"))
+
+
+def _spec_warnings(spec: Object, path: str) -> Warnings:
+    yield from _idle(spec, _IDLE_SPEC_FIELDS, path)
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if (spec.get("affinity") or {}).get(kind):
+            yield f"{path}.affinity.{kind}: {_NO_EFFECT}"
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        yield (
+            f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid "
+            "and will be treated as 1"
+        )
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for kind, source in volume.items():
+            if kind not in _LIVE_VOLUMES and source is not None:
+                yield f"{path}.volumes[{index}].{kind}: {_NO_EFFECT}; pods with it do not start"
+    yield from _repeats(spec.get("imagePullSecrets"), "name", f"{path}.imagePullSecrets")
+    yield from _repeats(spec.get("hostAliases"), "ip", f"{path}.hostAliases")
+    ports: dict[str, tuple[str, Object]] = {}
+    for kind in CONTAINER_LISTS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            yield from _container_warnings(container, f"{path}.{kind}[{index}]", ports)
+
+
+def _idle(obj: Object, fields: tuple[str, ...], path: str) -> Warnings:
+    for field in fields:
+        if obj.get(field):
+            yield f"{path}.{field}: {_NO_EFFECT}"
+
+
+def _repeats(items: list[Object] | None, key: str, path: str) -> Warnings:
+    seen: set[str] = set()
+    for index, item in enumerate(items or ()):
+        value = item.get(key) or ""
+        if value in seen:
+            yield f'{path}[{index}].{key}: duplicate {key} "{value}"'
+        seen.add(value)
+
+
+def _container_warnings(
+    container: Object, path: str, ports: dict[str, tuple[str, Object]]
+) -> Warnings:
+    yield from _idle(container, _IDLE_CONTAINER_FIELDS, path)
+    resources = container.get("resources") or {}
+    for kind in ("limits", "requests"):
+        yield from _fractions(resources.get(kind) or {}, f"{path}.resources.{kind}")
+    seen: set[str] = set()
+    for index, variable in enumerate(container.get("env") or ()):
+        name = variable.get("name") or ""
+        # Building on the earlier value (`$(PATH):/more`) is the one good use of a repeat.
+        extends = f"$({name})" in (variable.get("value") or "")
+        if name in seen and not extends:
+            yield (
+                f'{path}.env[{index}]: hides previous definition of "{name}", '
+                "which may be dropped when using apply"
+            )
+        seen.add(name)
+    for index, port in enumerate(container.get("ports") or ()):
+        yield from _port_warnings(port, f"{path}.ports[{index}]", ports)
+
+
+def _fractions(values: Mapping[str, object], path: str) -> Warnings:
+    for name in _BYTES:
+        value = amount(values.get(name))
+        if value and value.nano % NANO:
+            yield f'{path}[{name}]: fractional byte value "{value}" is invalid, must be an integer'
+
+
+def _port_warnings(port: Object, path: str, ports: dict[str, tuple[str, Object]]) -> Warnings:
+    host_port, host_ip = port.get("hostPort") or 0, port.get("hostIP") or ""
+    if host_ip and not host_port:
+        yield f"{path}: hostIP set without hostPort"
+    key = f"{port.get('containerPort')}/{port.get('protocol')}"
+    if key not in ports:
+        ports[key] = (path, port)
+        return
+    other_path, other = ports[key]
+    if (other.get("hostPort") or 0, other.get("hostIP") or "") == (host_port, host_ip):
+        yield f"{path}: duplicate port definition with {other_path}"
+    elif not host_port or not other.get("hostPort"):
+        yield f"{path}: overlapping port definition with {other_path}"

@@ -1,0 +1,204 @@
+"""What the API has: /api, /apis and below, in the aggregated form and the old one.
+
+Source: apiserver endpoints/discovery; KEP-3352 (aggregated discovery).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from shepherd.api import errors
+from shepherd.api.resource import Object, Resource
+from shepherd.lib.http import Request, Response
+from shepherd.server.handlers import JSON, json_answer
+from shepherd.server.routes import Routes
+from shepherd.server.subresources import SUBRESOURCES, Subresource
+
+_AGGREGATED = ("v2", "v2beta1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A resource as one group and version serves it."""
+
+    group: str
+    version: str
+    resource: Resource
+
+    @property
+    def singular(self) -> str:
+        return self.resource.singular or self.resource.kind.lower()
+
+    @property
+    def kind(self) -> Object:
+        return {"group": self.group, "version": self.version, "kind": self.resource.kind}
+
+    @property
+    def subresources(self) -> list[Subresource]:
+        found = [sub for sub in SUBRESOURCES if sub.has(self.resource)]
+        return sorted(found, key=lambda sub: sub.name)
+
+    def kind_of(self, sub: Subresource) -> Object:
+        """The kind that a subresource reads and writes."""
+        if not sub.kind:
+            return self.kind
+        if not sub.version:
+            return self.kind | {"kind": sub.kind}
+        return {"group": sub.group, "version": sub.version, "kind": sub.kind}
+
+
+class Discovery:
+    """Answers discovery requests; the documents are made once."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._served: dict[tuple[str, str], list[_Served]] = {
+            (group, version): [
+                _Served(group, version, resource) for _, resource in sorted(resources.items())
+            ]
+            for (group, version), resources in routes.groups.items()
+        }
+        self._groups: dict[str, list[str]] = {}
+        for group, version in routes.groups:
+            self._groups.setdefault(group, []).append(version)
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer for a discovery path, None for another. Raises ApiError 404, 405."""
+        parts = request.path.strip("/").split("/")
+        if parts[0] not in ("api", "apis") or len(parts) > 3 - (parts[0] == "api"):
+            return None
+        if request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed(request.method)
+        match parts:
+            case ["api" | "apis" as root]:
+                return self._root(root, request.headers.get("accept", ""))
+            case ["api", version]:
+                return json_answer(self._resource_list("", version))
+            case ["apis", group]:
+                return json_answer(_group(group, self._versions(group)) | {"apiVersion": "v1"})
+            case ["apis", group, version]:
+                return json_answer(self._resource_list(group, version))
+        return None
+
+    def _root(self, root: str, accept: str) -> Response:
+        for choice in accept.split(","):
+            words = choice.replace(" ", "").split(";")
+            if words[0] == JSON and "as=APIGroupDiscoveryList" in words:
+                for version in _AGGREGATED:
+                    if f"v={version}" in words:
+                        return self._aggregated(root, version)
+            elif words[0] in (JSON, "*/*", "application/*"):
+                break
+        return json_answer(self._versions_document if root == "api" else self._groups_document)
+
+    def _aggregated(self, root: str, version: str) -> Response:
+        names = [name for name in self._groups if (name == "") == (root == "api")]
+        document = {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": f"apidiscovery.k8s.io/{version}",
+            "metadata": {},
+            "items": [self._group_item(name) for name in names],
+        }
+        response = json_answer(document)
+        response.headers["content-type"] = (
+            f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        )
+        return response
+
+    def _group_item(self, group: str) -> Object:
+        return {
+            "metadata": {"name": group, "creationTimestamp": None},
+            "versions": [
+                {
+                    "version": version,
+                    "resources": [_aggregated(served) for served in self._served[group, version]],
+                    "freshness": "Current",
+                }
+                for version in self._groups[group]
+            ],
+        }
+
+    @cached_property
+    def _versions_document(self) -> Object:
+        return {
+            "kind": "APIVersions",
+            "versions": self._groups[""],
+            "serverAddressByClientCIDRs": [],
+        }
+
+    @cached_property
+    def _groups_document(self) -> Object:
+        groups = [_group(name, versions) for name, versions in self._groups.items() if name]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+    def _versions(self, group: str) -> list[str]:
+        if not group or group not in self._groups:
+            raise errors.path_not_found()
+        return self._groups[group]
+
+    def _resource_list(self, group: str, version: str) -> Object:
+        served = self._served.get((group, version))
+        if served is None:
+            raise errors.path_not_found()
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": [entry for one in served for entry in _entries(one)],
+        }
+
+
+def _group(name: str, versions: list[str]) -> Object:
+    named = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"kind": "APIGroup", "name": name, "versions": named, "preferredVersion": named[0]}
+
+
+def _aggregated(served: _Served) -> Object:
+    resource = served.resource
+    entry: Object = {
+        "resource": resource.plural,
+        "responseKind": served.kind,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": served.singular,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    if served.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": served.kind_of(sub),
+                "verbs": sorted(sub.verbs),
+            }
+            for sub in served.subresources
+        ]
+    return entry
+
+
+def _entries(served: _Served) -> list[Object]:
+    resource = served.resource
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": served.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    entries = [entry]
+    for sub in served.subresources:
+        described: Object = {
+            "name": f"{resource.plural}/{sub.name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": sub.kind or resource.kind,
+            "verbs": sorted(sub.verbs),
+        }
+        if sub.version:
+            described |= {"group": sub.group, "version": sub.version}
+        entries.append(described)
+    return entries

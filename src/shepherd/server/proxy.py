@@ -1,0 +1,120 @@
+"""Relays to what runs on nodes: logs, a node's own endpoints, a pod's own ports.
+
+The server knows where to ask; how it gets there is the dialer's business.
+Source: kubernetes pkg/registry/core/pod/rest/log.go, pkg/kubelet/client.
+"""
+
+from dataclasses import replace
+
+from shepherd.api import errors
+from shepherd.api.kinds import NODE
+from shepherd.api.meta import object_key
+from shepherd.api.objects import Node, Pod, decode
+from shepherd.lib.http import Request, Response
+from shepherd.server.handlers import Call, Handlers
+
+_LOG_OPTIONS = (
+    "follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes",
+)  # fmt: skip
+_ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
+_HOP_BY_HOP = ("connection", "transfer-encoding", "keep-alive", "upgrade", "te", "trailer")
+_NOT_RELAYED = (*_HOP_BY_HOP, "host", "authorization", "content-length")
+
+
+async def log(handlers: Handlers, call: Call) -> Response:
+    """GET pods/{name}/log: the container's log, as it is written when followed."""
+    item = await handlers.registry.item(call.route)
+    pod = decode(item.value, Pod)
+    container = _container(pod, call.query.get("container", ""))
+    if not pod.spec.node_name:
+        return Response(200, {"content-type": "text/plain"}, b"")
+    origin = await _agent(handlers, pod.spec.node_name)
+    path = f"/containerLogs/{call.route.namespace}/{call.route.name}/{container}"
+    query = [(name, value) for name, value in call.request.query if name in _LOG_OPTIONS]
+    return await _send(handlers, origin, Request("GET", path, query))
+
+
+async def node(handlers: Handlers, call: Call) -> Response:
+    """Any method on nodes/{name}/proxy/{path}: the agent's own endpoints."""
+    origin = await _agent(handlers, call.route.name)
+    return await _send(handlers, origin, _relayed(call))
+
+
+async def pod(handlers: Handlers, call: Call) -> Response:
+    """Any method on pods/{name}/proxy/{path}: the first port that the pod declares.
+
+    `{name}:{port}` chooses another one.
+    """
+    name, _, port = call.route.name.partition(":")
+    item = await handlers.registry.item(replace(call.route, name=name))
+    pod = decode(item.value, Pod)
+    if not pod.status.pod_ip:
+        raise errors.bad_request("address not allowed: the pod has no address yet")
+    declared = [port.container_port for one in pod.spec.containers for port in one.ports]
+    chosen = port or str(declared[0] if declared else 80)
+    if not chosen.isdecimal():
+        raise errors.bad_request(f"invalid pod request {call.route.name!r}: not a port number")
+    return await _send(handlers, f"http://{_host(pod.status.pod_ip)}:{chosen}", _relayed(call))
+
+
+def streams_body(method: str, path: str) -> bool:
+    """Requests whose body may be of any size: what goes to a node is its business."""
+    return path.startswith("/api/v1/nodes/") and "/proxy/" in path
+
+
+async def _agent(handlers: Handlers, name: str) -> str:
+    item = await handlers.store.get(object_key(NODE, "", name))
+    if item is None:
+        raise errors.not_found("", NODE.plural, name)
+    node = decode(item.value, Node)
+    port = node.status.daemon_endpoints.kubelet_endpoint.port
+    host = next((text for kind in _ADDRESS_TYPES if (text := node.address(kind))), "")
+    if not host or not port:
+        raise errors.unavailable(f'node "{name}" has not told where its agent listens')
+    return f"https://{_host(host)}:{port}"
+
+
+async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
+    if handlers.dialer is None:
+        raise errors.unavailable("this server reaches no agents")
+    try:
+        response = await handlers.dialer.send(origin, request)
+    except ConnectionError as error:
+        raise errors.unavailable(f"error trying to reach service: {error}") from error
+    response.headers = {
+        name: value for name, value in response.headers.items() if name not in _HOP_BY_HOP
+    }
+    return response
+
+
+def _relayed(call: Call) -> Request:
+    request = call.request
+    return Request(
+        request.method,
+        f"/{call.route.rest}",
+        request.query,
+        {name: value for name, value in request.headers.items() if name not in _NOT_RELAYED},
+        request.body,
+        request.stream,
+    )
+
+
+def _container(pod: Pod, asked: str) -> str:
+    """The container whose log is meant. Raises ApiError 400."""
+    spec = pod.spec
+    names = [container.name for container in spec.containers]
+    name = pod.metadata.name
+    if asked in names or asked in [container.name for container in spec.init_containers]:
+        return asked
+    if asked:
+        raise errors.bad_request(f"container {asked} is not valid for pod {name}")
+    if len(names) > 1:
+        choices = " ".join(names)
+        raise errors.bad_request(
+            f"a container name must be specified for pod {name}, choose one of: [{choices}]"
+        )
+    return names[0]
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,218 @@
+"""What stands behind an object's path: status, scale, binding, finalize.
+
+The explicit table is `SUBRESOURCES`; log and proxy are in `proxy`. Source: kubernetes
+pkg/registry/core/pod/storage, pkg/registry/apps/deployment/storage, pkg/registry/core/namespace.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from shepherd.api import errors
+from shepherd.api.kinds import NAMESPACE, NODE, POD
+from shepherd.api.meta import format_time
+from shepherd.api.resource import Object, Resource
+from shepherd.api.selectors import NOTHING, selector_of
+from shepherd.lib.http import Response
+from shepherd.server import proxy, reads, registry
+from shepherd.server.codec import decode, with_revision
+from shepherd.server.handlers import Call, Handlers, json_answer
+
+Serve = Callable[[Handlers, Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """One subresource: whose it is, its verbs, and what discovery says of it."""
+
+    name: str
+    has: Callable[[Resource], bool]
+    verbs: dict[str, Serve]
+    group: str = ""
+    """Group, version and kind of what it reads and writes, where that is not the parent's own."""
+    version: str = ""
+    kind: str = ""
+
+
+async def _get(handlers: Handlers, call: Call) -> Response:
+    return await handlers.get(call)
+
+
+async def _put_status(handlers: Handlers, call: Call) -> Response:
+    return await handlers.update(call, registry.status)
+
+
+async def _patch_status(handlers: Handlers, call: Call) -> Response:
+    return await handlers.patch(call, registry.status)
+
+
+async def _put_finalize(handlers: Handlers, call: Call) -> Response:
+    return await handlers.update(call, _finalize)
+
+
+def _finalize(resource: Resource, wanted: Object, old: Object) -> Object:
+    """Only the namespace's own finalizers change; without any left it goes."""
+    finalizers = (wanted.get("spec") or {}).get("finalizers") or []
+    return old | {"spec": (old.get("spec") or {}) | {"finalizers": finalizers}}
+
+
+async def _get_scale(handlers: Handlers, call: Call) -> Response:
+    revision = reads.revision_of(call.query.get("resourceVersion", ""))
+    await reads.wait_for(handlers.store, revision)
+    item = await handlers.registry.item(call.route)
+    return json_answer(scale_of(with_revision(decode(item.value), item.revision)))
+
+
+async def _put_scale(handlers: Handlers, call: Call) -> Response:
+    wanted = call.body("autoscaling", "v1", "Scale").object
+    return await _write_scale(handlers, call, lambda scale: wanted)
+
+
+async def _patch_scale(handlers: Handlers, call: Call) -> Response:
+    patch = call.patch("autoscaling", "v1", "Scale")
+    return await _write_scale(handlers, call, lambda scale: patch(scale).object)
+
+
+async def _write_scale(
+    handlers: Handlers, call: Call, change: Callable[[Object], Object]
+) -> Response:
+    def make(present: Object) -> Object:
+        wanted = change(scale_of(present))
+        replicas = _replicas(wanted)
+        metadata = present["metadata"]
+        asked = wanted.get("metadata") or {}
+        metadata = metadata | {
+            field: asked.get(field, "") for field in ("uid", "resourceVersion") if field in asked
+        }
+        spec = (present.get("spec") or {}) | {"replicas": replicas}
+        return present | {"metadata": metadata, "spec": spec}
+
+    written = await handlers.registry.update(
+        call.route, make, call.user, merge=registry.main, dry_run=call.dry_run
+    )
+    obj = with_revision(decode(written.value), written.revision)
+    return json_answer(scale_of(obj))
+
+
+def _replicas(scale: Object) -> int:
+    replicas: int = (scale.get("spec") or {}).get("replicas", 0)
+    if replicas < 0:
+        detail = "must be greater than or equal to 0"
+        found = [errors.invalid_value("spec.replicas", replicas, detail)]
+        name = (scale.get("metadata") or {}).get("name", "")
+        raise errors.invalid("autoscaling", "Scale", name, found)
+    return replicas
+
+
+def scale_of(obj: Object) -> Object:
+    """The autoscaling/v1 Scale of a workload."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    spec = obj.get("spec") or {}
+    selector = selector_of(spec.get("selector"))
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: metadata[field] for field in kept if field in metadata},
+        "spec": {"replicas": spec.get("replicas", 0)},
+        "status": {
+            "replicas": status.get("replicas", 0),
+            "selector": "" if selector is NOTHING else str(selector),
+        },
+    }
+
+
+async def _bind(handlers: Handlers, call: Call) -> Response:
+    """POST pods/{name}/binding: the scheduler's decision, made once."""
+    binding = call.body("", "v1", "Binding").object
+    target = binding.get("target") or {}
+    node = target.get("name") or ""
+    asked = binding.get("metadata") or {}
+    if target.get("kind") not in (None, "", "Node"):
+        found = [errors.not_supported("target.kind", target["kind"], ["Node", "<empty>"])]
+        raise errors.invalid("", "Binding", call.route.name, found)
+    if not node:
+        raise errors.invalid("", "Binding", call.route.name, [errors.required("target.name")])
+    now = format_time(handlers.now())
+
+    def make(pod: Object) -> Object:
+        if pod["metadata"].get("deletionTimestamp"):
+            detail = f"pod {call.route.name} is being deleted, cannot be assigned to a host"
+            raise registry.conflict(call.route, detail)
+        spec = pod.get("spec") or {}
+        if spec.get("nodeName"):
+            detail = f'pod {call.route.name} is already assigned to node "{spec["nodeName"]}"'
+            raise registry.conflict(call.route, detail)
+        if spec.get("schedulingGates"):
+            detail = f"pod {call.route.name} has non-empty .spec.schedulingGates"
+            raise registry.conflict(call.route, detail)
+        uid = asked.get("uid") or pod["metadata"]["uid"]
+        metadata = pod["metadata"] | {"uid": uid}
+        if annotations := asked.get("annotations"):
+            metadata["annotations"] = (metadata.get("annotations") or {}) | annotations
+        return pod | {
+            "metadata": metadata,
+            "spec": spec | {"nodeName": node},
+            "status": _scheduled(pod.get("status") or {}, now),
+        }
+
+    await handlers.registry.update(call.route, make, call.user, merge=_assign, dry_run=call.dry_run)
+    return json_answer(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
+        201,
+    )
+
+
+def _assign(resource: Resource, wanted: Object, old: Object) -> Object:
+    """A binding sets the node, the condition and annotations, past the rules of an update."""
+    metadata = dict(old["metadata"])
+    if annotations := wanted["metadata"].get("annotations"):
+        metadata["annotations"] = annotations
+    return old | {"metadata": metadata, "spec": wanted["spec"], "status": wanted["status"]}
+
+
+def _scheduled(status: Object, now: str) -> Object:
+    conditions = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    return status | {"conditions": [*conditions, scheduled | {"lastTransitionTime": now}]}
+
+
+_ALL_METHODS = ("create", "delete", "get", "patch", "update")
+
+SUBRESOURCES = (
+    Subresource(
+        "status",
+        lambda resource: resource.status,
+        {"get": _get, "update": _put_status, "patch": _patch_status},
+    ),
+    Subresource(
+        "scale",
+        lambda resource: resource.scale,
+        {"get": _get_scale, "update": _put_scale, "patch": _patch_scale},
+        "autoscaling",
+        "v1",
+        "Scale",
+    ),
+    Subresource("binding", lambda resource: resource is POD, {"create": _bind}, kind="Binding"),
+    Subresource("finalize", lambda resource: resource is NAMESPACE, {"update": _put_finalize}),
+    Subresource("log", lambda resource: resource is POD, {"get": proxy.log}),
+    Subresource(
+        "proxy",
+        lambda resource: resource is POD,
+        dict.fromkeys(_ALL_METHODS, proxy.pod),
+        kind="PodProxyOptions",
+    ),
+    Subresource(
+        "proxy",
+        lambda resource: resource is NODE,
+        dict.fromkeys(_ALL_METHODS, proxy.node),
+        kind="NodeProxyOptions",
+    ),
+)
+
+
+def find(resource: Resource, name: str) -> Subresource:
+    """Raises ApiError 404."""
+    for subresource in SUBRESOURCES:
+        if subresource.name == name and subresource.has(resource):
+            return subresource
+    raise errors.path_not_found()

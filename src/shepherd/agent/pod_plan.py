@@ -26,6 +26,25 @@ class MountVolumes:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshVolumes:
+    """What the volumes are made from has changed."""
+
+    key: str = "refresh"
+
+
+@dataclass(frozen=True, slots=True)
+class RunHook:
+    """The postStart hook of a container that has been started."""
+
+    container: str
+    container_id: str
+
+    @property
+    def key(self) -> str:
+        return f"hook:{self.container}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunSandbox:
     attempt: int
     key: str = "sandbox"
@@ -109,7 +128,8 @@ class DeleteObject:
 
 
 Action = (
-    MountVolumes | RunSandbox | RemoveSandbox | PullImage | StartContainer | StopContainer
+    MountVolumes | RefreshVolumes | RunSandbox | RemoveSandbox | PullImage | StartContainer
+    | RunHook | StopContainer
     | RemoveContainer | Cancel | Fail | CleanUp | DeleteObject
 )  # fmt: skip
 
@@ -147,10 +167,13 @@ def _deadline(view: PodView) -> float | None:
 
 # Ending
 
+_GIVEN_UP = ("pull:", "volumes", "refresh", "hook:")
+"""What is not waited for when the pod ends: pulls, volumes, postStart hooks."""
+
 
 def _terminate(view: PodView, deadline: float) -> Plan:
     """The pod is being deleted: stop all, remove all, let the object go."""
-    given_up = [Cancel(key) for key in view.busy if key.startswith(("pull:", "volumes"))]
+    given_up = [Cancel(key) for key in view.busy if key.startswith(_GIVEN_UP)]
     stops = _stop_all(view, deadline)
     if given_up or stops:
         return Plan((*given_up, *stops))
@@ -214,7 +237,7 @@ def _keep_running(view: PodView, late: float | None) -> Plan:
         elif not container.image:
             actions.append(PullImage(container.spec.name))
             image_missing = True
-        elif view.standing and not image_missing:
+        elif view.standing and not image_missing and not _hook_runs(view):
             actions.append(StartContainer(container.spec.name, container.next_attempt))
             break
     if not view.standing:
@@ -244,6 +267,11 @@ def _due(view: PodView) -> list[ContainerView]:
     return [
         c for c in candidates if wants_start(c, policy) and (c.kind != "init" or _is_next(view, c))
     ]
+
+
+def _hook_runs(view: PodView) -> bool:
+    """A postStart hook holds up the containers after its own."""
+    return any(key.startswith("hook:") for key in view.busy)
 
 
 def _is_next(view: PodView, container: ContainerView) -> bool:

@@ -5,11 +5,27 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from shepherd.lib.clock import Clock
+
 
 async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
     """Cancel `task` and wait until it has ended, whatever it ends with."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def wait_at_most(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
+    """Return once `event` is set, or `seconds` of the clock's time have passed (None: no limit)."""
+    if seconds is None:
+        await event.wait()
+        return
+    alarm = asyncio.ensure_future(clock.sleep(seconds))
+    waiter = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((alarm, waiter), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel_and_wait(alarm)
+        await cancel_and_wait(waiter)
 
 
 @asynccontextmanager

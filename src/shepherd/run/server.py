@@ -76,6 +76,7 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
     """
     sock = _listen(config.addr)
     bound = Address(config.addr.host, sock.getsockname()[1])
+    _make_directory(config.data_dir)
     store = await _open_store(config.data_dir)
     try:
         pki = None if config.insecure else _open_pki(config, bound)
@@ -121,12 +122,17 @@ def _listen(address: Address) -> socket.socket:
 
 async def _open_store(data_dir: Path) -> SqliteStore:
     try:
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         return await SqliteStore.open(data_dir / "shepherd.db", clock=_CLOCK)
-    except OSError as error:
-        raise StartError(f"--data-dir {str(data_dir)!r} cannot be used: {error.strerror}") from error
     except StoreOpenError as error:
         raise StartError(str(error)) from error
+
+
+def _make_directory(data_dir: Path) -> None:
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        message = f"--data-dir {str(data_dir)!r} cannot be used: {error.strerror}"
+        raise StartError(message) from error
 
 
 def _open_pki(config: Config, bound: Address) -> Pki:

@@ -29,7 +29,7 @@ from pathlib import Path
 from random import Random
 
 from shepherd.lib.clock import Clock
-from shepherd.lib.tasks import cancel_and_wait
+from shepherd.lib.tasks import wait_at_most
 from shepherd.runtime.base import (
     ContainerConfig,
     ContainerInfo,
@@ -264,21 +264,10 @@ class HollowRuntime:
                 self._settle()
                 while watcher.pods:
                     yield watcher.take()
-                await self._wait(watcher)
+                due = self._steps[0][0] - self._clock.now() if self._steps else None
+                await wait_at_most(watcher.wake, due, self._clock)
         finally:
             self._watchers.remove(watcher)
-
-    async def _wait(self, watcher: "_Watcher") -> None:
-        """Until something was announced or the next step is due."""
-        if not self._steps:
-            await watcher.wake.wait()
-            return
-        timer = asyncio.create_task(self._clock.sleep(self._steps[0][0] - self._clock.now()))
-        timer.add_done_callback(lambda _: watcher.wake.set())
-        try:
-            await watcher.wake.wait()
-        finally:
-            await cancel_and_wait(timer)
 
     def _settle(self) -> None:
         """Let everything happen that was due by now."""

@@ -37,7 +37,7 @@ def eventually(check: Callable[[], T], *, seconds: float = 30.0, what: str = "")
             if value:
                 return value
             last = value
-        time.sleep(0.05)
+        time.sleep(0.02)
     raise AssertionError(f"not within {seconds} s: {what or check}; last: {last!r}")
 
 

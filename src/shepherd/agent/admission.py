@@ -1,0 +1,117 @@
+"""Whether this node takes a pod that was bound to it. Pure.
+
+The scheduler decided on what it knew; the node has the last word (and pods with a nodeName never
+saw a scheduler). Source: kubernetes pkg/kubelet/lifecycle predicate admission.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from shepherd.agent.pod_state import BoundPod, Verdict
+from shepherd.api.objects import Container
+from shepherd.api.quantity import millis
+
+Amounts = Mapping[str, str | int | float]
+
+
+def admit(
+    pod: BoundPod, others: Iterable[BoundPod], allocatable: Amounts, labels: Mapping[str, str]
+) -> Verdict | None:
+    """Why the pod cannot run beside `others` (all that are active here); None: it can."""
+    others = list(others)
+    verdict = _selector(pod, labels) or _resources(pod, others, allocatable)
+    return verdict or _ports(pod, others)
+
+
+def _rejected(reason: str, text: str) -> Verdict:
+    return Verdict(reason, f"Pod was rejected: {text}")
+
+
+def _selector(pod: BoundPod, labels: Mapping[str, str]) -> Verdict | None:
+    if all(labels.get(key) == value for key, value in pod.spec.node_selector.items()):
+        return None
+    return _rejected("NodeAffinity", "Predicate NodeAffinity failed")
+
+
+def _resources(pod: BoundPod, others: list[BoundPod], allocatable: Amounts) -> Verdict | None:
+    if "pods" in allocatable and len(others) + 1 > int(allocatable["pods"]):
+        return _shortage("pods", 1, len(others), int(allocatable["pods"]))
+    for name, requested in sorted(requests(pod).items()):
+        capacity = _amount(name, allocatable.get(name, 0))
+        used = sum(requests(other).get(name, 0) for other in others)
+        if requested and requested + used > capacity:
+            return _shortage(name, requested, used, capacity)
+    return None
+
+
+def _shortage(name: str, requested: int, used: int, capacity: int) -> Verdict:
+    return _rejected(
+        f"OutOf{name}",
+        f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
+        f"capacity: {capacity}",
+    )
+
+
+def requests(pod: BoundPod) -> dict[str, int]:
+    """What the pod asks for: cpu in thousandths of a core, the rest in whole units.
+
+    The larger of its main containers with all sidecars, and of any init container with the
+    sidecars before it (kubernetes pkg/api/v1/resource PodRequests).
+    """
+    running: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in pod.spec.init_containers:
+        own = _requests(container)
+        if container.restart_policy == "Always":
+            running = _sum(running, own)
+            peak = _max(peak, running)
+        else:
+            peak = _max(peak, _sum(running, own))
+    for container in pod.spec.containers:
+        running = _sum(running, _requests(container))
+    overhead = {name: _amount(name, value) for name, value in pod.spec.overhead.items()}
+    return _sum(_max(peak, running), overhead)
+
+
+def _requests(container: Container) -> dict[str, int]:
+    """A limit without a request is its request."""
+    stated = {**container.resources.limits, **container.resources.requests}
+    return {name: _amount(name, value) for name, value in stated.items()}
+
+
+def _amount(name: str, value: str | int | float) -> int:
+    amount = millis(value)
+    return amount if name == "cpu" else -(-amount // 1000)
+
+
+def _sum(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in {*a, *b}}
+
+
+def _max(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+    return {name: max(a.get(name, 0), b.get(name, 0)) for name in {*a, *b}}
+
+
+def _ports(pod: BoundPod, others: list[BoundPod]) -> Verdict | None:
+    wanted = host_ports(pod)
+    for other in others:
+        for protocol, address, port in host_ports(other):
+            for mine in wanted:
+                if (protocol, port) == (mine[0], mine[2]) and (
+                    address == mine[1] or "0.0.0.0" in (address, mine[1])
+                ):
+                    return _rejected(
+                        "NodePorts",
+                        f"host port {port}/{protocol} is held by pod "
+                        f"{other.metadata.namespace}/{other.metadata.name}",
+                    )
+    return None
+
+
+def host_ports(pod: BoundPod) -> set[tuple[str, str, int]]:
+    """(protocol, address, port) of the node that the pod takes."""
+    return {
+        (port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+        for container in (*pod.spec.init_containers, *pod.spec.containers)
+        for port in container.ports
+        if port.host_port
+    }

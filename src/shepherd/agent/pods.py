@@ -1,0 +1,136 @@
+"""The pods of this node: one worker each, from the first news of it to its end."""
+
+import asyncio
+import logging
+from random import Random
+
+from shepherd.agent.admission import admit
+from shepherd.agent.node import Node
+from shepherd.agent.pod_state import BoundPod, Verdict
+from shepherd.agent.pod_worker import PodWorker
+from shepherd.api.kinds import POD
+from shepherd.client.base import Client
+from shepherd.client.informer import Informer
+from shepherd.lib.clock import Clock
+from shepherd.runtime.base import SandboxInfo, SheepError
+
+_log = logging.getLogger("shepherd.agent.pods")
+
+_ORPHAN_GRACE_SECONDS = 10.0
+
+
+class Pods:
+    """Follows the pods that are bound to the node and keeps a worker for each.
+
+    Workers are known by the pod's UID: a pod of the same name that follows is another pod.
+    """
+
+    def __init__(self, client: Client, node_name: str, *, clock: Clock, random: Random) -> None:
+        self._informer = Informer(
+            client,
+            POD,
+            BoundPod,
+            clock=clock,
+            field_selector=f"spec.nodeName={node_name}",
+            random=random,
+        )
+        self._workers: dict[str, PodWorker] = {}
+        self._held: dict[str, list[SandboxInfo]] = {}
+        """What the runtime held at start, by pod UID, until its worker takes it over."""
+        self._group: asyncio.TaskGroup
+        self._node: Node
+        self._ended = asyncio.Event()
+
+    async def run(self, node: Node) -> None:
+        """Adopt what runs, then follow the API; never returns. The runtime must have started."""
+        self._node = node
+        for sandbox in await node.runtime.sandboxes():
+            self._held.setdefault(sandbox.pod_uid, []).append(sandbox)
+        async with asyncio.TaskGroup() as self._group:
+            self._informer.on_change(self._changed)
+            self._group.create_task(self._informer.run())
+            self._group.create_task(self._follow_runtime())
+            self._group.create_task(self._remove_orphans())
+
+    def worker(self, uid: str) -> PodWorker | None:
+        return self._workers.get(uid)
+
+    def find(self, namespace: str, name: str) -> BoundPod | None:
+        """A pod of this node by its name."""
+        return self._informer.get(f"{namespace}/{name}")
+
+    def all(self) -> list[BoundPod]:
+        return [worker.pod for worker in self._workers.values()]
+
+    def sources_changed(self, uid: str) -> None:
+        if worker := self._workers.get(uid):
+            worker.sources_changed()
+
+    def images_changed(self) -> None:
+        for worker in self._workers.values():
+            worker.images_changed()
+
+    async def stop_all(self) -> None:
+        """Stop the containers of all pods gracefully, and leave the pods as they are in the API:
+        they run again when the agent does."""
+        for worker in self._workers.values():
+            worker.pause()
+        while self._workers:
+            self._ended.clear()
+            await self._ended.wait()
+
+    def _changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+        if new is None:
+            assert old is not None
+            if worker := self._workers.get(old.metadata.uid):
+                worker.forget()
+        elif worker := self._workers.get(new.metadata.uid):
+            worker.update(new)
+        else:
+            self._begin(new)
+
+    def _begin(self, pod: BoundPod) -> None:
+        uid = pod.metadata.uid
+        adopted = self._held.pop(uid, [])
+        verdict = None if adopted or pod.status.get("startTime") else self._admit(pod)
+        worker = self._workers[uid] = PodWorker(pod, self._node, adopted=adopted, verdict=verdict)
+        self._group.create_task(self._serve(worker))
+
+    def _admit(self, pod: BoundPod) -> Verdict | None:
+        facts = self._node.facts
+        if pod.finished or pod.metadata.deletion_timestamp or not facts.allocatable:
+            return None
+        active = [p for p in self.all() if not p.finished]
+        return admit(pod, active, facts.allocatable, facts.labels)
+
+    async def _serve(self, worker: PodWorker) -> None:
+        await worker.run()
+        del self._workers[worker.uid]
+        self._ended.set()
+
+    async def _follow_runtime(self) -> None:
+        async for uid in self._node.runtime.changes():
+            if worker := self._workers.get(uid):
+                worker.wake()
+
+    async def _remove_orphans(self) -> None:
+        """Once the API has told of all pods, what else the runtime holds is nobody's."""
+        await self._informer.synced()
+        orphans = [sandbox for held in self._held.values() for sandbox in held]
+        self._held.clear()
+        for sandbox in orphans:
+            name = f"{sandbox.pod_namespace}/{sandbox.pod_name}"
+            _log.info("removing pod %s: it is no longer in the API", name)
+            self._group.create_task(self._remove_orphan(sandbox))
+
+    async def _remove_orphan(self, sandbox: SandboxInfo) -> None:
+        runtime = self._node.runtime
+        try:
+            async with asyncio.TaskGroup() as group:
+                for container in sandbox.containers:
+                    group.create_task(runtime.stop_container(container.id, _ORPHAN_GRACE_SECONDS))
+            await runtime.remove_sandbox(sandbox.id)
+        except* SheepError as errors:
+            for error in errors.exceptions:
+                _log.error("cannot remove pod %s: %s", sandbox.pod_name, error)
+        await self._node.volumes.tear_down(sandbox.pod_uid)

@@ -1,0 +1,362 @@
+"""OpenAPI v3 documents, one per group and version, made from the schema data and the resources.
+
+kubectl reads them for apply, create, edit, replace and explain. The index names each with a hash of
+what it is made from, so it costs nothing to make, and a document that a client has keeps its
+address. Source: kube-openapi `handler3`, `builder3`.
+"""
+
+import gzip
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from shepherd import __version__
+from shepherd.api.resource import Resource
+from shepherd.api.schema import Field, Shape, Type, get_type, kinds_of, openapi_name, type_of
+from shepherd.server.openapi_text import DESCRIPTIONS
+
+Json = dict[str, Any]
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+
+# Scalars that OpenAPI writes in place, and those that have a schema of their own.
+_PLAIN: dict[str, Json] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "double": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+}
+_NAMED: dict[str, tuple[str, Json]] = {
+    "quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    ),
+    "intstr": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
+    "time": (f"{_META}.Time", {"type": "string", "format": "date-time"}),
+    "microtime": (f"{_META}.MicroTime", {"type": "string", "format": "date-time"}),
+    "raw": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "fields": (f"{_META}.FieldsV1", {"type": "object"}),
+    "json": (f"{_CRD}.JSON", {}),
+    "schema-or-array": (f"{_CRD}.JSONSchemaPropsOrArray", {}),
+    "schema-or-bool": (f"{_CRD}.JSONSchemaPropsOrBool", {}),
+    "schema-or-strings": (f"{_CRD}.JSONSchemaPropsOrStringArray", {}),
+}
+
+_JSON = "application/json"
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document, packed, and the hash that its address and ETag carry."""
+
+    packed: bytes
+    """gzip."""
+    hash: str
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.hash}"'
+
+    @property
+    def body(self) -> bytes:
+        """The JSON text."""
+        return gzip.decompress(self.packed)
+
+
+def openapi_index(resources: Iterable[Resource]) -> bytes:
+    """The body of `/openapi/v3`."""
+    resources = tuple(resources)
+    paths = {}
+    for group, version in sorted(_group_versions(resources)):
+        path = f"apis/{group}/{version}" if group else f"api/{version}"
+        digest = _hash(group, version, resources)
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+    return msgspec.json.encode({"paths": paths})
+
+
+def openapi_document(group: str, version: str, resources: Iterable[Resource]) -> Document | None:
+    """The body of `/openapi/v3/apis/<group>/<version>`; None if no resource is of it."""
+    return _document(group, version, tuple(resources))
+
+
+@lru_cache(maxsize=64)
+def _document(group: str, version: str, resources: tuple[Resource, ...]) -> Document | None:
+    here = [resource for resource in resources if (group, version) in _served_as(resource)]
+    if not here:
+        return None
+    schemas: Json = {}
+    paths: Json = {}
+    for resource in here:
+        paths |= _paths(group, version, resource)
+        _add_schemas(schemas, group, version, resource.kind)
+    for type_name in ("meta.v1.Status", "meta.v1.DeleteOptions", "meta.v1.Patch"):
+        _add_type(schemas, get_type(type_name))
+    if any(resource.scale for resource in here):
+        _add_type(schemas, get_type("autoscaling.v1.Scale"))
+    document = {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": __version__},
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+    packed = gzip.compress(msgspec.json.encode(document), 6, mtime=0)
+    return Document(packed, _hash(group, version, resources))
+
+
+def _served_as(resource: Resource) -> set[tuple[str, str]]:
+    return {(resource.group, resource.version), *resource.aliases}
+
+
+def _group_versions(resources: tuple[Resource, ...]) -> set[tuple[str, str]]:
+    return {found for resource in resources for found in _served_as(resource)}
+
+
+@lru_cache(maxsize=64)
+def _hash(group: str, version: str, resources: tuple[Resource, ...]) -> str:
+    """Changes when the document may: with the program and with what is served."""
+    parts = [
+        (r.kind, r.plural, r.namespaced, r.verbs, r.status, r.scale)
+        for r in resources
+        if (group, version) in _served_as(r)
+    ]
+    return sha256(repr((__version__, group, version, parts)).encode()).hexdigest().upper()
+
+
+# -- schemas -----------------------------------------------------------------------------------
+
+
+def _reference(name: str) -> Json:
+    return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
+
+
+def _component(group: str, version: str, kind: str) -> str:
+    """The name of a kind's schema."""
+    if known := type_of(group, version, kind):
+        return openapi_name(known.name)
+    return ".".join([*reversed(group.split(".")), version, kind])
+
+
+def _add_schemas(schemas: Json, group: str, version: str, kind: str) -> None:
+    """The schemas of a kind, of its list and of everything they hold."""
+    for name in (kind, f"{kind}List"):
+        if known := type_of(group, version, name):
+            _add_type(schemas, known)
+        else:
+            gvk = {"group": group, "version": version, "kind": name}
+            schemas[_component(group, version, name)] = {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+                "x-kubernetes-group-version-kind": [gvk],
+            }
+
+
+def _add_type(schemas: Json, type: Type) -> None:
+    pending = [type]
+    while pending:
+        current = pending.pop()
+        name = openapi_name(current.name)
+        if name in schemas:
+            continue
+        schemas[name] = _type_schema(current)
+        for field in current.fields.values():
+            shape = field.shape
+            if not shape.scalar:
+                pending.append(get_type(shape.of))
+            elif shape.of in _NAMED:
+                named, schema = _NAMED[shape.of]
+                schemas[named] = schema
+
+
+def _type_schema(type: Type) -> Json:
+    texts = DESCRIPTIONS.get(type.name, {})
+    schema: Json = {"type": "object"}
+    if text := texts.get(""):
+        schema["description"] = text
+    if type.fields:
+        schema["properties"] = {
+            field.name: _field_schema(field, texts.get(field.name, ""))
+            for field in type.fields.values()
+        }
+    if required := [field.name for field in type.fields.values() if field.required]:
+        schema["required"] = required
+    if type.atomic:
+        schema["x-kubernetes-map-type"] = "atomic"
+    if kinds := kinds_of(type.name):
+        schema["x-kubernetes-group-version-kind"] = [_gvk(*kind) for kind in kinds]
+    return schema
+
+
+def _gvk(group: str, version: str, kind: str) -> Json:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _field_schema(field: Field, description: str) -> Json:
+    schema = dict(_value_schema(field.shape))
+    if description:
+        schema["description"] = description
+    if field.shape.container == "list":
+        if field.collection:
+            schema["x-kubernetes-list-type"] = field.list_type
+        if field.list_keys:
+            schema["x-kubernetes-list-map-keys"] = field.list_keys
+    elif field.collection:
+        schema["x-kubernetes-map-type"] = field.collection
+    if field.patch:
+        schema["x-kubernetes-patch-strategy"] = ",".join(field.strategies)
+    if field.merge_key:
+        schema["x-kubernetes-patch-merge-key"] = field.merge_key
+    return schema
+
+
+@cache
+def _value_schema(shape: Shape) -> Json:
+    match shape.container:
+        case "list":
+            return {"type": "array", "items": _one_schema(shape.of)}
+        case "map":
+            return {"type": "object", "additionalProperties": _one_schema(shape.of)}
+        case "map of lists":
+            items = {"type": "array", "items": _one_schema(shape.of)}
+            return {"type": "object", "additionalProperties": items}
+    return _one_schema(shape.of)
+
+
+def _one_schema(of: str) -> Json:
+    if of in _PLAIN:
+        return _PLAIN[of]
+    return _reference(_NAMED[of][0] if of in _NAMED else openapi_name(of))
+
+
+# -- paths -------------------------------------------------------------------------------------
+
+
+def _parameter(name: str, type: str = "string", where: str = "query") -> Json:
+    found: Json = {"name": name, "in": where, "schema": {"type": type, "uniqueItems": True}}
+    return found | {"required": True} if where == "path" else found
+
+
+_NAME = _parameter("name", where="path")
+_NAMESPACE = _parameter("namespace", where="path")
+_PRETTY = _parameter("pretty")
+_WRITE = [_parameter(name) for name in ("dryRun", "fieldManager", "fieldValidation")]
+_LIST = [
+    _parameter("allowWatchBookmarks", "boolean"), _parameter("continue"),
+    _parameter("fieldSelector"), _parameter("labelSelector"), _parameter("limit", "integer"),
+    _parameter("resourceVersion"), _parameter("resourceVersionMatch"),
+    _parameter("sendInitialEvents", "boolean"), _parameter("timeoutSeconds", "integer"),
+    _parameter("watch", "boolean"),
+]  # fmt: skip
+_DELETE = [
+    _parameter("dryRun"), _parameter("gracePeriodSeconds", "integer"),
+    _parameter("orphanDependents", "boolean"), _parameter("propagationPolicy"),
+]  # fmt: skip
+
+
+class _Operations:
+    """The operations of one kind, at one of its paths."""
+
+    def __init__(self, schema: str, gvk: Json, name: str) -> None:
+        self.schema = schema
+        self.gvk = gvk
+        self.name = name
+
+    def operation(
+        self, action: str, parameters: list[Json], *, accepts: dict[str, str] | None = None,
+        answers: str = "", created: bool = False,
+    ) -> Json:  # fmt: skip
+        answer = {_JSON: {"schema": _schema_reference(answers or self.schema)}}
+        responses = {"200": {"description": "OK", "content": answer}}
+        if created:
+            responses["201"] = {"description": "Created", "content": answer}
+        found: Json = {
+            "operationId": f"{action}{self.name}",
+            "parameters": parameters,
+            "responses": responses,
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": self.gvk,
+        }
+        if accepts:
+            content = {media: {"schema": _schema_reference(s)} for media, s in accepts.items()}
+            found["requestBody"] = {"content": content}
+        return found
+
+    def post(self) -> Json:
+        return self.operation("post", _WRITE, accepts={"*/*": self.schema}, created=True)
+
+    def put(self) -> Json:
+        return self.operation("put", _WRITE, accepts={"*/*": self.schema}, created=True)
+
+    def patch(self) -> Json:
+        accepts = dict.fromkeys(_PATCHES, f"{_META}.Patch")
+        return self.operation("patch", [*_WRITE, _parameter("force", "boolean")], accepts=accepts)
+
+    def delete(self, action: str, parameters: list[Json]) -> Json:
+        accepts = {"*/*": f"{_META}.DeleteOptions"}
+        return self.operation(action, parameters, accepts=accepts, answers=f"{_META}.Status")
+
+
+def _schema_reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _paths(group: str, version: str, resource: Resource) -> Json:
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    collection = f"{root}/namespaces/{{namespace}}" if resource.namespaced else root
+    collection += f"/{resource.plural}"
+    item = f"{collection}/{{name}}"
+    place = [_NAMESPACE, _PRETTY] if resource.namespaced else [_PRETTY]
+    stem = "".join(part.capitalize() for part in f"{group or 'core'}.{version}".split("."))
+    main = _Operations(
+        _component(group, version, resource.kind),
+        _gvk(group, version, resource.kind),
+        f"{stem}{resource.kind}",
+    )
+    list_schema = _component(group, version, f"{resource.kind}List")
+    listing = main.operation("list", _LIST, answers=list_schema)
+    actions: dict[str, tuple[str, str, Json]] = {
+        "list": (collection, "get", listing),
+        "create": (collection, "post", main.post()),
+        "deletecollection": (
+            collection, "delete", main.delete("deletecollection", [*_LIST, *_DELETE]),
+        ),
+        "get": (item, "get", main.operation("get", [])),
+        "update": (item, "put", main.put()),
+        "patch": (item, "patch", main.patch()),
+        "delete": (item, "delete", main.delete("delete", _DELETE)),
+    }  # fmt: skip
+    paths: Json = {}
+    for verb, (path, method, operation) in actions.items():
+        if verb in resource.verbs:
+            own = [_NAME] if path == item else []
+            paths.setdefault(path, {"parameters": [*own, *place]})[method] = operation
+    if resource.namespaced and "list" in resource.verbs:
+        everywhere = listing | {"operationId": f"{listing['operationId']}ForAllNamespaces"}
+        paths[f"{root}/{resource.plural}"] = {"get": everywhere, "parameters": [_PRETTY]}
+    for sub, served in (("status", resource.status), ("scale", resource.scale)):
+        if served:
+            paths[f"{item}/{sub}"] = _subresource(main, sub) | {"parameters": [_NAME, *place]}
+    return paths
+
+
+def _subresource(main: _Operations, sub: str) -> Json:
+    schema, gvk = main.schema, main.gvk
+    if sub == "scale":
+        schema, gvk = openapi_name("autoscaling.v1.Scale"), _gvk("autoscaling", "v1", "Scale")
+    part = _Operations(schema, gvk, f"{main.name}{sub.capitalize()}")
+    return {"get": part.operation("get", []), "put": part.put(), "patch": part.patch()}

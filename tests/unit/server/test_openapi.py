@@ -1,0 +1,115 @@
+"""OpenAPI v3 documents as kubectl reads them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from shepherd.api.kinds import RESOURCES
+from shepherd.api.resource import Resource
+from shepherd.server.openapi import openapi_document, openapi_index
+
+GROUPS = sorted({(resource.group, resource.version) for resource in RESOURCES})
+
+
+def document(group: str, version: str) -> dict[str, Any]:
+    found = openapi_document(group, version, RESOURCES)
+    assert found is not None
+    decoded: dict[str, Any] = msgspec.json.decode(found.body)
+    return decoded
+
+
+def _references(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
+        return own.union(*map(_references, node.values()))
+    return set().union(*map(_references, node)) if isinstance(node, list) else set()
+
+
+def test_the_index_names_every_document_by_its_hash() -> None:
+    paths = msgspec.json.decode(openapi_index(RESOURCES))["paths"]
+    assert {"api/v1", "apis/apps/v1", "apis/events.k8s.io/v1"} <= paths.keys()
+    found = openapi_document("apps", "v1", RESOURCES)
+    assert found is not None
+    url = paths["apis/apps/v1"]["serverRelativeURL"]
+    assert url == f"/openapi/v3/apis/apps/v1?hash={found.hash}"
+    assert found.etag == f'"{found.hash}"'
+
+
+def test_groups_that_are_not_served_have_no_document() -> None:
+    assert openapi_document("batch", "v9", RESOURCES) is None
+
+
+def test_the_hash_changes_with_what_is_served() -> None:
+    more = (*RESOURCES, Resource("example.com", "v1", "Thing", "things"))
+    thing = openapi_document("example.com", "v1", more)
+    apps = openapi_document("apps", "v1", more)
+    assert thing is not None
+    assert apps is not None
+    assert openapi_document("apps", "v1", RESOURCES) == apps
+    decoded = msgspec.json.decode(thing.body)
+    assert "/apis/example.com/v1/namespaces/{namespace}/things/{name}" in decoded["paths"]
+    schema = decoded["components"]["schemas"]["com.example.v1.Thing"]
+    assert schema["x-kubernetes-preserve-unknown-fields"]
+
+
+@pytest.mark.parametrize(("group", "version"), GROUPS)
+def test_documents_are_whole(group: str, version: str) -> None:
+    found = document(group, version)
+    schemas = {f"#/components/schemas/{name}" for name in found["components"]["schemas"]}
+    assert _references(found) <= schemas
+    operations = [
+        operation["operationId"]
+        for path in found["paths"].values()
+        for method, operation in path.items()
+        if method != "parameters"
+    ]
+    assert len(operations) == len(set(operations))
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+def test_kubectl_finds_field_validation_and_dry_run(resource: Resource) -> None:
+    found = document(resource.group, resource.version)
+    gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    patches = [path["patch"] for path in found["paths"].values() if "patch" in path]
+    (patch,) = [
+        operation
+        for operation in patches
+        if operation["x-kubernetes-group-version-kind"] == gvk
+        and not operation["operationId"].endswith("Status")
+    ]
+    names = {parameter["name"] for parameter in patch["parameters"]}
+    assert {"dryRun", "fieldManager", "fieldValidation", "force"} <= names
+    schemas = found["components"]["schemas"].values()
+    assert [s for s in schemas if gvk in s.get("x-kubernetes-group-version-kind", [])]
+
+
+def test_schemas_carry_what_patches_and_apply_need() -> None:
+    schemas = document("apps", "v1")["components"]["schemas"]
+    spec = schemas["io.k8s.api.core.v1.PodSpec"]
+    assert spec["required"] == ["containers"]
+    assert spec["properties"]["containers"] == {
+        "type": "array",
+        "items": {"allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"}]},
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "x-kubernetes-patch-strategy": "merge",
+        "x-kubernetes-patch-merge-key": "name",
+    } | {k: v for k, v in spec["properties"]["containers"].items() if k == "description"}
+    selector = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"]
+    assert selector["x-kubernetes-map-type"] == "atomic"
+    assert spec["properties"]["nodeSelector"]["x-kubernetes-map-type"] == "atomic"
+    strategy = schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["strategy"]
+    assert strategy["x-kubernetes-patch-strategy"] == "retainKeys"
+
+
+def test_paths_follow_the_verbs_and_subresources() -> None:
+    paths = document("apps", "v1")["paths"]
+    item = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+    assert set(paths[item]) == {"get", "put", "patch", "delete", "parameters"}
+    assert set(paths[f"{item}/scale"]) == {"get", "put", "patch", "parameters"}
+    assert paths[f"{item}/scale"]["get"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
+    assert "get" in paths["/apis/apps/v1/deployments"]
+    core = document("", "v1")["paths"]
+    assert "/api/v1/nodes/{name}/status" in core
+    assert "/api/v1/namespaces/{namespace}/nodes" not in core

@@ -164,9 +164,9 @@ def unauthorized(message: str = "Unauthorized") -> ApiError:
 
 
 def forbidden(group: str, plural: str, name: str, detail: str) -> ApiError:
-    subject = f'{qualified(group, plural)} "{name}" is forbidden' if name else "forbidden"
+    subject = qualified(group, plural) + (f' "{name}"' if name else "")
     details = _details(group, plural, name)
-    return ApiError(403, "Forbidden", f"{subject}: {detail}", details=details)
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {detail}", details=details)
 
 
 def method_not_allowed(method: str) -> ApiError:

@@ -1,14 +1,29 @@
-"""Who is asking, and whether they may.
+"""Who is asking.
 
-Source: Kubernetes documentation, "Authenticating" and "Authorization".
+Source: Kubernetes documentation, "Authenticating".
 """
 
+import hmac
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
+from shepherd.api import errors
+from shepherd.api.kinds import NODE, POD, SERVICE_ACCOUNT
+from shepherd.api.meta import object_key
 from shepherd.api.resource import Resource
 from shepherd.lib.http import Request, User
+from shepherd.server.tokens import Claims, Named, ServiceAccountTokens, TokenError
+from shepherd.store.base import Store
 
 ADMIN_GROUP = "system:masters"
+AUTHENTICATED_GROUP = "system:authenticated"
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+OPEN_PATHS = ("healthz", "livez", "readyz", "version")
+"""First segments of the paths that anyone may read."""
 
 
 class Authenticator(Protocol):
@@ -42,4 +57,97 @@ class InsecureAuthenticator:
     """Everyone is an administrator (`--insecure`), but who a transport speaks for stays so."""
 
     async def authenticate(self, request: Request) -> User:
-        return request.peer or User("system:admin", (ADMIN_GROUP, "system:authenticated"))
+        return request.peer or User("system:admin", (ADMIN_GROUP, AUTHENTICATED_GROUP))
+
+
+class CredentialAuthenticator:
+    """By client certificate (or the transport's word), else by bearer token.
+
+    `static` maps secrets to users; `accounts` verifies service account tokens, whose account, pod
+    and node are looked up in `store`: a token dies with what it is bound to.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        accounts: ServiceAccountTokens,
+        static: Mapping[str, User] | None = None,
+    ) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._static = {token.encode(): user for token, user in (static or {}).items()}
+
+    async def authenticate(self, request: Request) -> User:
+        if request.peer:
+            return _authenticated(request.peer)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            # A bad token is refused even where none is needed, as upstream does.
+            return _authenticated(await self._bearer(token.strip()))
+        if request.path.split("/")[1] in OPEN_PATHS:
+            return ANONYMOUS
+        raise errors.unauthorized()
+
+    async def _bearer(self, token: str) -> User:
+        shown = token.encode(errors="replace")
+        for secret, user in self._static.items():
+            if hmac.compare_digest(secret, shown):
+                return user
+        try:
+            claims = self._accounts.verify(token)
+        except TokenError:
+            raise errors.unauthorized() from None
+        if not await self._alive(claims):
+            raise errors.unauthorized()
+        return claims.user()
+
+    async def _alive(self, claims: Claims) -> bool:
+        """Whether all that the token is bound to is still there, in the same incarnation."""
+        bound = claims.bound
+        return (
+            await self._is_there(SERVICE_ACCOUNT, bound.namespace, bound.serviceaccount)
+            and (bound.pod is None or await self._is_there(POD, bound.namespace, bound.pod))
+            and (bound.node is None or await self._is_there(NODE, "", bound.node))
+        )
+
+    async def _is_there(self, resource: Resource, namespace: str, named: Named) -> bool:
+        item = await self._store.get(object_key(resource, namespace, named.name))
+        return item is not None and _decode(item.value).metadata.uid == named.uid
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Metadata
+
+
+def _decode(value: bytes) -> _Identified:
+    return msgspec.json.decode(value, type=_Identified)
+
+
+def _authenticated(user: User) -> User:
+    if AUTHENTICATED_GROUP in user.groups:
+        return user
+    return replace(user, groups=(*user.groups, AUTHENTICATED_GROUP))
+
+
+def read_token_file(path: Path) -> dict[str, User]:
+    """The users of a static token file: lines of `token,user,uid[,"group1,group2"]` (CSV).
+
+    Raises ValueError naming the line. Source: kube-apiserver --token-auth-file.
+    """
+    import csv
+
+    users: dict[str, User] = {}
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            if not row:
+                continue
+            if len(row) < 3 or not row[0] or not row[1]:
+                raise ValueError(f"{path} line {number}: expected token,user,uid[,groups]")
+            groups = row[3].split(",") if len(row) > 3 and row[3] else []
+            users[row[0]] = User(row[1], tuple(groups), row[2])
+    return users

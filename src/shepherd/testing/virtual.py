@@ -44,6 +44,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._seconds = 0.0
         super().__init__(_JumpingSelector(self._advance))
+        # asyncio takes a timer for due within its clock's resolution; as floats, years of seconds
+        # are coarser than the nanosecond of the real clock, and no timer would ever be due.
+        self._clock_resolution = 1e-6
 
     def _advance(self, seconds: float) -> None:
         self._seconds += seconds

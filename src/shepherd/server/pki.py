@@ -1,0 +1,199 @@
+"""The cluster's own certificates: made at the first start, renewed unattended.
+
+Each file holds a certificate, its key and, in front, lines that say what it was made for and until
+when; so a start reads whether all is well without parsing a certificate (and without importing
+cryptography), and certificate and key can never be of different ages.
+
+There are two authorities. `ca` signs the API's serving certificate and all client certificates.
+`nodes-ca` signs what the nodes' own endpoints serve with, and only the server trusts it: so no
+node, whatever addresses it claims at join, can pass for the API.
+"""
+
+import hashlib
+import secrets
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shepherd.api.meta import format_time, parse_time
+from shepherd.lib.clock import Clock
+from shepherd.lib.files import write_private
+
+HOSTS = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+"""What every API server answers to."""
+
+_DAY = 24 * 3600.0
+_CA_SECONDS = 3650 * _DAY
+_LEAF_SECONDS = 365 * _DAY
+_RENEW_SECONDS = 120 * _DAY
+"""A certificate with less than this to go is made anew."""
+_CHECK_SECONDS = _DAY / 2
+_BEGIN = "-----BEGIN "
+_END_CERTIFICATE = "-----END CERTIFICATE-----\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A certificate and its key, in PEM."""
+
+    certificate: str
+    key: str
+
+
+class Pki:
+    """The certificates in one directory; `open` makes what is missing or about to expire."""
+
+    def __init__(self, directory: Path, *, clock: Clock, hosts: Iterable[str]) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._hosts = tuple(dict.fromkeys((*HOSTS, *(host for host in hosts if host))))
+        self._contexts: list[tuple[ssl.SSLContext, str]] = []
+
+    @classmethod
+    def open(cls, directory: Path, *, clock: Clock, hosts: Iterable[str] = ()) -> "Pki":
+        """Take over `directory`. `hosts` are further names and addresses that the API has."""
+        pki = cls(directory, clock=clock, hosts=hosts)
+        for name, title in (("ca", "shepherd-ca"), ("nodes-ca", "shepherd-nodes-ca")):
+            if not pki._path(name).exists():
+                pki._make_authority(name, title)
+        pki.renew()
+        key = directory / "service-account.key"
+        if not key.exists():
+            write_private(key, secrets.token_hex(32) + "\n")
+        return pki
+
+    @property
+    def ca(self) -> str:
+        """The certificate by which clients know the API, in PEM."""
+        return self._identity("ca").certificate
+
+    @property
+    def ca_hash(self) -> str:
+        """SHA-256 of that certificate in DER: how a join token names it."""
+        return _fingerprint(self.ca)
+
+    @property
+    def admin(self) -> Identity:
+        """The administrator's client certificate."""
+        return self._identity("admin")
+
+    @property
+    def service_account_key(self) -> bytes:
+        """The secret that signs service account tokens."""
+        return bytes.fromhex((self._directory / "service-account.key").read_text())
+
+    def serving_context(self) -> ssl.SSLContext:
+        """TLS for the API. Clients may show a certificate; what they show must be of our CA."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=self.ca)
+        return self._load(context, "serving")
+
+    def node_context(self) -> ssl.SSLContext:
+        """TLS for calling the nodes' own endpoints, as the server."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=self._identity("nodes-ca").certificate)
+        return self._load(context, "server")
+
+    def sign_node(self, node: str, request: str, hosts: Iterable[str]) -> tuple[str, str]:
+        """The certificates of a node, for the key of its signing request: (client's, serving).
+
+        Raises `x509.RequestError`.
+        """
+        from shepherd.server import x509
+
+        client = x509.Subject(f"system:node:{node}", ("system:nodes",))
+        serving = x509.Subject(f"system:node:{node}", ("system:nodes",), (node, *hosts))
+        now, expires = self._period(_LEAF_SECONDS)
+        return (
+            x509.sign_request(self._read("ca"), request, client, now, expires),
+            x509.sign_request(self._read("nodes-ca"), request, serving, now, expires),
+        )
+
+    def renew(self) -> bool:
+        """Make anew what is missing, for other hosts, of another authority or about to expire.
+
+        Contexts given out before serve new connections with the new certificates. True if any was.
+        """
+        masters = ("system:masters",)
+        wanted = {
+            "serving": ("shepherd-server", (), self._hosts),
+            "server": ("system:shepherd-server", masters, ()),
+            "admin": ("shepherd-admin", masters, ()),
+        }
+        stale = [name for name, (_, _, hosts) in wanted.items() if not self._good(name, hosts)]
+        for name in stale:
+            self._issue(name, *wanted[name])
+        for context, name in self._contexts:
+            if name in stale:
+                context.load_cert_chain(self._path(name))
+        return bool(stale)
+
+    async def run(self, renewed: Callable[[], Awaitable[None]]) -> None:
+        """Keep the certificates fresh for ever, and tell `renewed` when some have changed."""
+        while True:
+            await self._clock.sleep(_CHECK_SECONDS)
+            if self.renew():
+                await renewed()
+
+    def _load(self, context: ssl.SSLContext, name: str) -> ssl.SSLContext:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._path(name))
+        self._contexts.append((context, name))
+        return context
+
+    def _good(self, name: str, hosts: tuple[str, ...]) -> bool:
+        """Whether a certificate is as wanted and will be for a while, by the lines before it."""
+        path = self._path(name)
+        if not path.exists():
+            return False
+        head, _, _ = self._read(name).partition(_BEGIN)
+        made = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+        return (
+            made.get("Hosts", "") == ",".join(hosts)
+            and made.get("Issuer") == self.ca_hash
+            and parse_time(made["Expires"]) - self._clock.now() > _RENEW_SECONDS
+        )
+
+    def _make_authority(self, name: str, title: str) -> None:
+        from shepherd.server import x509
+
+        write_private(self._path(name), x509.new_authority(title, *self._period(_CA_SECONDS)))
+
+    def _issue(self, name: str, user: str, groups: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+        from shepherd.server import x509
+
+        now, expires = self._period(_LEAF_SECONDS)
+        bundle = x509.issue(self._read("ca"), x509.Subject(user, groups, hosts), now, expires)
+        head = f"Issuer: {self.ca_hash}\nExpires: {format_time(expires)}\n"
+        if hosts:
+            head += f"Hosts: {','.join(hosts)}\n"
+        write_private(self._path(name), head + bundle)
+
+    def _period(self, seconds: float) -> tuple[float, float]:
+        now = self._clock.now()
+        return now, now + seconds
+
+    def _identity(self, name: str) -> Identity:
+        text = self._read(name)
+        certificate, end, key = text[text.index(_BEGIN) :].partition(_END_CERTIFICATE)
+        return Identity(certificate + end, key)
+
+    def _read(self, name: str) -> str:
+        return self._path(name).read_text()
+
+    def _path(self, name: str) -> Path:
+        return self._directory / f"{name}.pem"
+
+
+def _fingerprint(certificate: str) -> str:
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()

@@ -1,0 +1,127 @@
+"""Keys and certificates: ECDSA P-256, PEM in and out.
+
+The one module that imports cryptography (18 MB, 80 ms); import it only to make something.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_CLOCK_SKEW = timedelta(hours=1)
+"""Certificates are valid from this long ago, for peers whose clock runs behind."""
+
+
+class RequestError(ValueError):
+    """A certificate signing request that is not one, or has a bad signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a certificate names, and what for."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """Names and addresses of a server. With them it is a serving certificate, else a client's."""
+
+
+def new_authority(name: str, now: float, expires: float) -> str:
+    """A new certificate authority: certificate and key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    builder = (
+        _builder(subject, subject, key.public_key(), now, expires)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return _pem(builder.sign(key, hashes.SHA256())) + _key_pem(key)
+
+
+def issue(authority: str, subject: Subject, now: float, expires: float) -> str:
+    """A certificate for `subject`, with a new key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return _sign(authority, key.public_key(), subject, now, expires) + _key_pem(key)
+
+
+def sign_request(authority: str, request: str, subject: Subject, now: float, expires: float) -> str:
+    """A certificate for `subject` with the key of a signing request.
+
+    Of the request only the key counts, whatever else it asks for. Raises RequestError.
+    """
+    try:
+        parsed = x509.load_pem_x509_csr(request.encode())
+        key = parsed.public_key()
+        if not parsed.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
+            raise RequestError("the request must be signed with an elliptic curve key of its own")
+    except (ValueError, InvalidSignature) as error:
+        raise RequestError(f"not a PEM certificate signing request: {error}") from error
+    return _sign(authority, key, subject, now, expires)
+
+
+def _sign(
+    authority: str, key: ec.EllipticCurvePublicKey, subject: Subject, now: float, expires: float
+) -> str:
+    issuer = x509.load_pem_x509_certificate(authority.encode())
+    issuer_key = serialization.load_pem_private_key(authority.encode(), None)
+    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in subject.groups]
+    names.append(x509.NameAttribute(NameOID.COMMON_NAME, subject.name))
+    purpose = ExtendedKeyUsageOID.SERVER_AUTH if subject.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    builder = (
+        _builder(x509.Name(names), issuer.subject, key, now, expires)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(identifier, critical=False)
+    )
+    if subject.hosts:
+        hosts = x509.SubjectAlternativeName([_host(host) for host in subject.hosts])
+        builder = builder.add_extension(hosts, critical=False)
+    return _pem(builder.sign(issuer_key, hashes.SHA256()))
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: float,
+    expires: float,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.fromtimestamp(now, UTC) - _CLOCK_SKEW)
+        .not_valid_after(datetime.fromtimestamp(expires, UTC))
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()

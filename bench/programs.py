@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shepherd.client.kubeconfig import Kubeconfig, read_kubeconfig
-
 from shepherd.client.base import Client
 from shepherd.client.http import HttpTransport
+from shepherd.client.kubeconfig import Kubeconfig, read_kubeconfig
 from shepherd.testing.program import Program
 
 ROOT = Path(__file__).parents[1]

@@ -87,6 +87,8 @@ class Informer(Generic[T]):
         self._indices: dict[str, _Index[T]] = {}
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
+        self._gone: set[str] = set()
+        """UIDs that we know to be removed while the watch has yet to tell of it."""
         self._seen = 0
         """The revision up to which the watch has told everything."""
         self._resume = ""
@@ -139,6 +141,13 @@ class Informer(Generic[T]):
             self._put(new)
         return new
 
+    def observe_deleted(self, gone: ObjectMeta) -> None:
+        """Take in that the server has removed an object at our request, ahead of the watch."""
+        old = self._objects.get(gone.key)
+        if old is not None and old.metadata.uid == gone.uid:
+            self._gone.add(gone.uid)
+            self._remove(old)
+
     def get(self, key: str) -> T | None:
         """By `namespace/name` or `name`."""
         return self._objects.get(key)
@@ -188,6 +197,7 @@ class Informer(Generic[T]):
         else:
             self._listed.add(obj.metadata.key)
         if event.type == "DELETED":
+            self._gone.discard(obj.metadata.uid)
             self._remove(obj)
         else:
             self._put(obj)
@@ -202,6 +212,7 @@ class Informer(Generic[T]):
                 # What we wrote after the list was made is not in it.
                 if key not in listed and _revision(obj) <= max(until, self._seen):
                     self._remove(obj)
+            self._gone.clear()
         self._advance(mark.metadata.resource_version)
         self._synced.set()
 
@@ -210,6 +221,8 @@ class Informer(Generic[T]):
         self._seen = int(version)
 
     def _put(self, new: T) -> None:
+        if new.metadata.uid in self._gone:
+            return
         key = new.metadata.key
         old = self._objects.get(key)
         if old is not None:

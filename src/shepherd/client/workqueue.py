@@ -4,14 +4,13 @@ Source of the shape: client-go util/workqueue.
 """
 
 import asyncio
-import contextlib
 import heapq
 from collections import deque
 from random import Random
 
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
-from shepherd.lib.tasks import cancel_and_wait
+from shepherd.lib.tasks import wait_at_most
 
 
 class WorkQueue:
@@ -33,7 +32,7 @@ class WorkQueue:
         self._timers: list[tuple[float, str]] = []
         """A heap; an entry counts only while `_due` says the same."""
         self._failures: dict[str, int] = {}
-        self._idle: deque[asyncio.Future[None]] = deque()
+        self._idle: deque[asyncio.Event] = deque()
         """The workers that wait in `get`."""
 
     def add(self, key: str) -> None:
@@ -111,29 +110,20 @@ class WorkQueue:
 
     async def _pause(self, until: float | None) -> None:
         """Wait to be woken, and no longer than `until`."""
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        seconds = None if until is None else until - self._clock.monotonic()
+        woken = asyncio.Event()
         self._idle.append(woken)
         try:
-            if until is None:
-                await woken
-                return
-            alarm = asyncio.ensure_future(self._clock.sleep(until - self._clock.monotonic()))
-            try:
-                await asyncio.wait({woken, alarm}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await cancel_and_wait(alarm)
+            await wait_at_most(woken, seconds, self._clock)
         except asyncio.CancelledError:
-            if woken.done():
+            if woken.is_set():
                 self._wake()
             raise
         finally:
-            with contextlib.suppress(ValueError):
+            if not woken.is_set():
                 self._idle.remove(woken)
 
     def _wake(self) -> None:
         """Let one waiting worker look."""
-        while self._idle:
-            waiter = self._idle.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+        if self._idle:
+            self._idle.popleft().set()

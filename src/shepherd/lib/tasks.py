@@ -1,17 +1,31 @@
 """Structured concurrency on top of `asyncio.TaskGroup`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from shepherd.lib.clock import Clock
+
+T = TypeVar("T")
 
 
 async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
     """Cancel `task` and wait until it has ended, whatever it ends with."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def all_of(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run `parts` side by side, each to its end; their results, or the first one's error.
+
+    Unlike in a task group, one that fails does not cancel the others, and its error is raised bare.
+    """
+    results = await asyncio.gather(*parts, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from shepherd.api.kinds import RESOURCES
 from shepherd.api.resource import Resource
+from shepherd.api.schema import get_type
 from shepherd.server.openapi import openapi_document, openapi_index
+from shepherd.server.openapi_text import DESCRIPTIONS
 
 GROUPS = sorted({(resource.group, resource.version) for resource in RESOURCES})
 
@@ -113,3 +115,11 @@ def test_paths_follow_the_verbs_and_subresources() -> None:
     core = document("", "v1")["paths"]
     assert "/api/v1/nodes/{name}/status" in core
     assert "/api/v1/namespaces/{namespace}/nodes" not in core
+
+
+def test_explain_has_something_to_say_and_says_it_of_real_fields() -> None:
+    for type_name, texts in DESCRIPTIONS.items():
+        assert texts.keys() - {""} <= get_type(type_name).fields.keys(), type_name
+    schemas = document("apps", "v1")["components"]["schemas"]
+    spec = schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]
+    assert spec["replicas"]["description"] == "How many pods; 1 by default."

@@ -63,6 +63,7 @@ class EndpointPort(View):
     name: str = ""
     protocol: str = "TCP"
     port: int = 0
+    app_protocol: str = ""
 
 
 class EndpointSlice(View):
@@ -70,3 +71,10 @@ class EndpointSlice(View):
     address_type: str = "IPv4"
     endpoints: list[Endpoint] = []
     ports: list[EndpointPort] = []
+
+
+class Endpoints(View):
+    """The older form of EndpointSlice, all in one object. Source: core/v1."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    subsets: list[dict[str, Any]] = []

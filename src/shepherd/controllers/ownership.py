@@ -1,0 +1,95 @@
+"""Who owns what: which objects a workload may count as its own, adopt or let go.
+
+Source: kubernetes pkg/controller/controller_ref_manager.go. Two workloads whose selectors match
+each other's objects never fight: an object with another controller is none of our business.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from shepherd.api.objects import ObjectMeta
+from shepherd.api.resource import Object, Resource
+from shepherd.api.selectors import Selector
+from shepherd.client.informer import Identified
+from shepherd.client.writer import Writer
+
+T = TypeVar("T", bound=Identified)
+
+
+@dataclass(slots=True)
+class Claims(Generic[T]):
+    """What to do about each candidate that concerns the owner."""
+
+    owned: list[T] = field(default_factory=list)
+    adopt: list[T] = field(default_factory=list)
+    release: list[T] = field(default_factory=list)
+
+
+def claims(owner: ObjectMeta, selector: Selector, candidates: Iterable[T]) -> Claims[T]:
+    """Ours is what names us as controller and matches. Orphans that match are adopted; what names
+    us and no longer matches is released. An owner that is being deleted takes and gives nothing."""
+    found: Claims[T] = Claims()
+    for candidate in candidates:
+        meta = candidate.metadata
+        matches = selector.matches(meta.labels)
+        if meta.controller is not None:
+            if meta.controller.uid != owner.uid:
+                continue
+            if matches:
+                found.owned.append(candidate)
+            elif not owner.deletion_timestamp:
+                found.release.append(candidate)
+        elif matches and not owner.deletion_timestamp and not meta.deletion_timestamp:
+            found.adopt.append(candidate)
+    return found
+
+
+def controller_reference(resource: Resource, owner: ObjectMeta) -> Object:
+    """The ownerReference by which a child names its controller."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+async def settle(
+    resource: Resource, owner: ObjectMeta, found: Claims[T], writer: Writer[T]
+) -> list[T]:
+    """Adopt and release as `found` says; everything that is owned then.
+
+    Before it adopts, it asks the server itself whether the owner still exists: a cache may lag.
+    """
+    owned = list(found.owned)
+    if found.adopt:
+        live = (await writer.client.get(resource, owner.name, owner.namespace))["metadata"]
+        if live["uid"] == owner.uid and not live.get("deletionTimestamp"):
+            reference = controller_reference(resource, owner)
+            for orphan in found.adopt:
+                patch = owners_patch(orphan.metadata, add=[reference])
+                owned.append(await writer.patch(orphan.metadata, patch))
+    for stranger in found.release:
+        patch = owners_patch(stranger.metadata, drop=(owner.uid,))
+        await writer.patch(stranger.metadata, patch)
+    return owned
+
+
+def owners_patch(
+    meta: ObjectMeta, *, add: Sequence[Object] = (), drop: Sequence[str] = ()
+) -> Object:
+    """A merge patch that adds owners and drops those with the given UIDs. It names the version that
+    it was made from: the list is replaced as a whole (strategic merge knows no custom kinds)."""
+    kept = [msgspec.to_builtins(o) for o in meta.owner_references if o.uid not in drop]
+    return {
+        "metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "ownerReferences": [*kept, *add],
+        }
+    }

@@ -1,0 +1,273 @@
+"""ReplicaSet: as many pods as it asks for.
+
+Source: kubernetes pkg/controller/replicaset and controller_utils.go (ActivePodsWithRanks).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shepherd.api.errors import ApiError
+from shepherd.api.kinds import REPLICA_SET
+from shepherd.api.objects import Pod, ReplicaSet
+from shepherd.api.objects.meta import Condition
+from shepherd.api.resource import Object
+from shepherd.api.selectors import selector_of
+from shepherd.client.recorder import Recorder, reference
+from shepherd.client.workqueue import WorkQueue
+from shepherd.client.writer import Writer
+from shepherd.controllers import conditions
+from shepherd.controllers.informers import Informers
+from shepherd.controllers.ownership import Claims, claims, controller_reference, settle
+from shepherd.controllers.pods import active, available_in, created_at, ready_since, restarts
+from shepherd.lib.backoff import Backoff
+from shepherd.lib.clock import Clock
+from shepherd.lib.tasks import all_of
+
+_BURST = 500
+"""Pods created or deleted in one go."""
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_FAILURE_WINDOW_SECONDS = 600.0
+_CREATION_BACKOFF = Backoff(initial=1.0, cap=300.0)
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(slots=True)
+class Scaling:
+    """What to do now, and when to look again if time alone will change that."""
+
+    create: int = 0
+    delete: list[Pod] = field(default_factory=list)
+    again: float | None = None
+
+
+def scaling(
+    replica_set: ReplicaSet, owned: list[Pod], siblings: Iterable[Pod], now: float
+) -> Scaling:
+    """How to get from the pods there are to the number asked for.
+
+    `siblings` are the pods of the same Deployment: where a node has many, it gives some up first.
+    """
+    if replica_set.metadata.deletion_timestamp:
+        return Scaling()
+    running = [pod for pod in owned if active(pod)]
+    missing = replica_set.spec.replicas - len(running)
+    if missing > 0:
+        wait = creation_pause(replica_set.spec.replicas, owned, now)
+        return Scaling(again=wait) if wait else Scaling(create=min(missing, _BURST))
+    if missing < 0:
+        return Scaling(delete=deletion_order(running, siblings)[: min(-missing, _BURST)])
+    return Scaling()
+
+
+def creation_pause(replicas: int, owned: list[Pod], now: float) -> float:
+    """The seconds to wait before more pods are made, because earlier ones were rejected or failed.
+
+    As many failures as replicas are forgiven (a node was lost, pods were evicted); each further
+    round of them within ten minutes doubles the pause.
+    """
+    births = [created_at(pod) for pod in owned if pod.status.phase == "Failed"]
+    recent = [birth for birth in births if now - birth < _FAILURE_WINDOW_SECONDS]
+    rounds = len(recent) // max(replicas, 1)
+    if not rounds:
+        return 0.0
+    return max(0.0, max(recent) + _CREATION_BACKOFF.delay(rounds) - now)
+
+
+def deletion_order(pods: list[Pod], siblings: Iterable[Pod]) -> list[Pod]:
+    """The pods, those first whose loss matters least."""
+    crowd = Counter(pod.spec.node_name for pod in siblings if active(pod) and pod.spec.node_name)
+
+    def weight(pod: Pod) -> tuple[object, ...]:
+        since = ready_since(pod)
+        return (
+            bool(pod.spec.node_name),
+            _PHASES.get(pod.status.phase, 1),
+            since is not None,
+            _deletion_cost(pod),
+            -crowd[pod.spec.node_name],
+            -(since or 0.0),
+            -restarts(pod),
+            -created_at(pod),
+            pod.metadata.name,
+        )
+
+    return sorted(pods, key=weight)
+
+
+def _deletion_cost(pod: Pod) -> int:
+    try:
+        return int(pod.metadata.annotations.get(_DELETION_COST, "0"))
+    except ValueError:
+        return 0
+
+
+def status_of(
+    replica_set: ReplicaSet, owned: list[Pod], failure: str, now: float
+) -> tuple[Object, float | None]:
+    """The status (of what this controller writes), and the seconds until time changes it."""
+    running = [pod for pod in owned if active(pod)]
+    labels = (replica_set.spec.template.get("metadata") or {}).get("labels") or {}
+    waits = [available_in(pod, replica_set.spec.min_ready_seconds, now) for pod in running]
+    pending = [wait for wait in waits if wait]
+    found: list[Condition] = replica_set.status.conditions
+    if failure:
+        found = conditions.with_condition(
+            found, "ReplicaFailure", True, "FailedCreate", failure, now
+        )
+    else:
+        found = conditions.without(found, "ReplicaFailure")
+    status = {
+        "replicas": len(running),
+        "fullyLabeledReplicas": sum(labels.items() <= p.metadata.labels.items() for p in running),
+        "readyReplicas": sum(wait is not None for wait in waits),
+        "availableReplicas": sum(wait == 0.0 for wait in waits),
+        "observedGeneration": replica_set.metadata.generation,
+        "conditions": [conditions.as_json(item) for item in found],
+    }
+    return status, min(pending, default=None)
+
+
+def _written(replica_set: ReplicaSet) -> Object:
+    """The present status, in the form of `status_of`."""
+    status = replica_set.status
+    return {
+        "replicas": status.replicas,
+        "fullyLabeledReplicas": status.fully_labeled_replicas,
+        "readyReplicas": status.ready_replicas,
+        "availableReplicas": status.available_replicas,
+        "observedGeneration": status.observed_generation,
+        "conditions": [conditions.as_json(item) for item in status.conditions],
+    }
+
+
+def new_pod(replica_set: ReplicaSet) -> Object:
+    """A pod of the template."""
+    template = replica_set.spec.template
+    inherited = template.get("metadata") or {}
+    meta = {key: inherited[key] for key in ("labels", "annotations", "finalizers")
+            if inherited.get(key)}  # fmt: skip
+    return {
+        "metadata": meta
+        | {
+            "generateName": f"{replica_set.metadata.name}-",
+            "namespace": replica_set.metadata.namespace,
+            "ownerReferences": [controller_reference(REPLICA_SET, replica_set.metadata)],
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+class ReplicaSetController:
+    """Makes and removes pods; adopts orphans that match and releases what no longer does."""
+
+    name = "replicaset"
+
+    def __init__(self, informers: Informers, pods: Writer[Pod], sets: Writer[ReplicaSet],
+                 recorder: Recorder, *, clock: Clock) -> None:  # fmt: skip
+        self._informers = informers
+        self._pods = pods
+        self._sets = sets
+        self._recorder = recorder
+        self._clock = clock
+
+    def connect(self, queue: WorkQueue) -> None:
+        def set_changed(old: ReplicaSet | None, new: ReplicaSet | None) -> None:
+            # Its status is our own writing: a failure noted there must not end its back-off.
+            if new and (
+                old is None
+                or old.status == new.status
+                or old.metadata.generation != new.metadata.generation
+            ):
+                queue.add(new.metadata.key)
+
+        def pod_changed(old: Pod | None, new: Pod | None) -> None:
+            for pod in (old, new):
+                if pod and (owner := pod.metadata.controller) and owner.kind == REPLICA_SET.kind:
+                    queue.add(f"{pod.metadata.namespace}/{owner.name}")
+            if new and not new.metadata.controller and new.metadata.labels:
+                namespace = new.metadata.namespace
+                for replica_set in self._informers.replica_sets.by_index("namespace", namespace):
+                    if selector_of(replica_set.spec.selector).matches(new.metadata.labels):
+                        queue.add(replica_set.metadata.key)
+
+        self._informers.replica_sets.on_change(set_changed)
+        self._informers.pods.on_change(pod_changed)
+
+    async def reconcile(self, key: str) -> float | None:
+        replica_set = self._informers.replica_sets.get(key)
+        if replica_set is None:
+            return None
+        owned = await settle(
+            REPLICA_SET, replica_set.metadata, self._claims(replica_set), self._pods
+        )
+        plan = scaling(replica_set, owned, self._siblings(replica_set), self._clock.now())
+        error = await self._create(replica_set, plan.create) if plan.create else None
+        if plan.delete:
+            await self._delete(replica_set, plan.delete)
+        changes = await self._write_status(replica_set, str(error or ""))
+        if error:
+            raise error
+        return min((wait for wait in (plan.again, changes) if wait), default=None)
+
+    def _claims(self, replica_set: ReplicaSet) -> Claims[Pod]:
+        meta, pods = replica_set.metadata, self._informers.pods
+        candidates = pods.by_index("owner", meta.uid) + pods.by_index("orphan", meta.namespace)
+        return claims(meta, selector_of(replica_set.spec.selector), candidates)
+
+    def _siblings(self, replica_set: ReplicaSet) -> list[Pod]:
+        """The pods of all ReplicaSets of the same Deployment, or of this one alone."""
+        owner = replica_set.metadata.controller
+        sets = self._informers.replica_sets.by_index("owner", owner.uid) if owner else []
+        family = {item.metadata.uid for item in sets} | {replica_set.metadata.uid}
+        return [pod for uid in family for pod in self._informers.pods.by_index("owner", uid)]
+
+    async def _create(self, replica_set: ReplicaSet, count: int) -> Exception | None:
+        """Create `count` pods in batches that double as long as all goes well, so that a quota or
+        an outage is met by one request and not by hundreds. The first error ends it."""
+        body = new_pod(replica_set)
+        batch = 1
+        while count:
+            batch = min(batch, count)
+            results = await asyncio.gather(
+                *(self._pods.create(body) for _ in range(batch)), return_exceptions=True
+            )
+            failures = [item for item in results if isinstance(item, BaseException)]
+            for item in results:
+                if isinstance(item, Pod):
+                    text = f"Created pod: {item.metadata.name}"
+                    self._event(replica_set, "Normal", "SuccessfulCreate", text)
+            if failures:
+                return self._creation_failed(replica_set, failures[0])
+            count -= batch
+            batch *= 2
+        return None
+
+    def _creation_failed(self, replica_set: ReplicaSet, error: BaseException) -> Exception | None:
+        if not isinstance(error, ApiError | ConnectionError):
+            raise error
+        if isinstance(error, ApiError):
+            causes = [cause.get("reason") for cause in error.details.get("causes") or []]
+            if "NamespaceTerminating" in causes:
+                return None
+            self._event(replica_set, "Warning", "FailedCreate", f"Error creating: {error}")
+        return error
+
+    async def _delete(self, replica_set: ReplicaSet, pods: list[Pod]) -> None:
+        await all_of(self._delete_one(replica_set, pod) for pod in pods)
+
+    async def _delete_one(self, replica_set: ReplicaSet, pod: Pod) -> None:
+        if await self._pods.delete(pod.metadata):
+            text = f"Deleted pod: {pod.metadata.name}"
+            self._event(replica_set, "Normal", "SuccessfulDelete", text)
+
+    async def _write_status(self, replica_set: ReplicaSet, failure: str) -> float | None:
+        owned = self._claims(replica_set).owned
+        status, changes = status_of(replica_set, owned, failure, self._clock.now())
+        if status != _written(replica_set):
+            await self._sets.patch(replica_set.metadata, {"status": status}, sub="status")
+        return changes
+
+    def _event(self, replica_set: ReplicaSet, type: str, reason: str, message: str) -> None:
+        self._recorder.event(reference(REPLICA_SET, replica_set.metadata), type, reason, message)

@@ -124,6 +124,23 @@ class NodeScene:
 
         return await self.until(holds, name, what="ready", **limits)
 
+    async def restarted(self, count: int, name: str = "web", **limits: Any) -> Any:
+        """Wait until the first main container has been restarted so often."""
+
+        def holds(status: Any) -> bool:
+            return any(c["restartCount"] == count for c in status.get("containerStatuses", [])[:1])
+
+        return await self.until(holds, name, what=f"restart {count}", **limits)
+
+    async def waiting(self, reason: str, name: str = "web", **limits: Any) -> Any:
+        """Wait until a container waits for that reason."""
+
+        def holds(status: Any) -> bool:
+            every = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
+            return any(c["state"].get("waiting", {}).get("reason") == reason for c in every)
+
+        return await self.until(holds, name, what=reason, **limits)
+
     async def gone(self, name: str = "web", **limits: Any) -> None:
         async def holds() -> bool:
             return not await self.has(POD, name)
@@ -135,6 +152,21 @@ class NodeScene:
         return [
             (e["reason"], e["message"]) for e in found.items if e["involvedObject"]["name"] == name
         ]
+
+    async def logs(
+        self, name: str = "web", container: str = "web", **query: Any
+    ) -> tuple[int, str]:
+        """What the agent's own endpoint gives."""
+        request = Request(
+            "GET",
+            f"/containerLogs/default/{name}/{container}",
+            [(key, str(value)) for key, value in query.items()],
+            peer=ADMIN,
+        )
+        response = await self.agent.handle(request)
+        if isinstance(response.body, bytes):
+            return response.status, response.body.decode()
+        return response.status, b"".join([c async for c in response.body]).decode()
 
 
 Scenario = Callable[[NodeScene], Awaitable[T]]

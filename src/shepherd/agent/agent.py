@@ -5,11 +5,11 @@ can be lost at any time: the truth about containers is in the runtime, all else 
 """
 
 import asyncio
-import logging
 import ssl as tls
 from random import Random
 
 from shepherd.agent.checks import Checks
+from shepherd.agent.endpoints import Endpoints
 from shepherd.agent.images import NodeImages
 from shepherd.agent.node import AgentConfig, Node, NodeFacts, PodFiles
 from shepherd.agent.node_status import NodeKeeper
@@ -21,9 +21,10 @@ from shepherd.agent.volumes import Volumes
 from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.lib.clock import Clock
+from shepherd.lib.httpd import HttpServer, serve
 from shepherd.runtime.base import Dataplane, Runtime
 
-_log = logging.getLogger("shepherd.agent")
+_CLOSE_SECONDS = 1.0
 
 
 class Agent:
@@ -90,11 +91,14 @@ class Agent:
             endpoint_port=lambda: self._port,
             network_ready=network_ready,
         )
+        self.handle = Endpoints(self._node, self._pods, insecure=ssl is None).handle
+        """The agent's own endpoints, as a `lib.http.Handler`."""
 
     async def run(self) -> None:
         """Never returns; raises SheepError if no container could run on this machine."""
         self._config.directory.mkdir(parents=True, exist_ok=True)
         self._node.images.on_import = self._images_changed
+        listener = await self._listen()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keeper.run(self._started))
@@ -107,8 +111,21 @@ class Agent:
                 group.create_task(self._node.images.collect(self._config.data_dir))
                 group.create_task(self._pods.run(self._node))
         finally:
+            await listener.close(grace_seconds=_CLOSE_SECONDS)
             await self._dataplane.close(remove=False)
             await self._runtime.close()
+
+    async def _listen(self) -> HttpServer:
+        """Open the agent's own endpoints. Raises OSError when the port is taken."""
+        listener = await serve(
+            self.handle,
+            self._config.endpoint_host,
+            self._config.endpoint_port,
+            ssl=self._ssl,
+            streamed=lambda method, path: path.startswith("/images/load"),
+        )
+        self._port = listener.port
+        return listener
 
     async def ready(self) -> None:
         """Return once the API has been told that the node is ready."""

@@ -101,6 +101,12 @@ class NodeImages:
 
     # Archives
 
+    async def load(self, path: Path) -> list[ImageInfo]:
+        """Import an archive that somebody sent. Raises SheepError."""
+        images = await self._images.load(str(path))
+        self.on_import()
+        return images
+
     async def import_archives(self) -> None:
         """Import what lies in the archive directory, now and as it appears; never returns.
 

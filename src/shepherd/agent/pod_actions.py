@@ -17,6 +17,7 @@ from shepherd.agent.container_config import (
 )
 from shepherd.agent.env import environment, service_links
 from shepherd.agent.images import credentials
+from shepherd.agent.logs import forget
 from shepherd.agent.node import Node
 from shepherd.agent.pod_memory import ContainerMemory, PodMemory
 from shepherd.agent.pod_plan import Action
@@ -199,6 +200,9 @@ class Actions:
         except SheepError as error:
             _log.warning("cannot remove container %s: %s", container_id, error.message)
             await self._node.clock.sleep(_SANDBOX_BACKOFF.initial)
+            return
+        name, _, attempt = container_id.removeprefix(f"{self._uid}-").rpartition("-")
+        await asyncio.to_thread(forget, self._node.files.log(self._uid, name, int(attempt)))
 
     # Containers
 

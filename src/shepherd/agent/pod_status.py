@@ -72,9 +72,10 @@ _OWNED = ("reason", "message", "podIP", "podIPs", "hostIP", "hostIPs", "initCont
 def _container_status(view: PodView, c: ContainerView, old: Object, field: str) -> Object:
     before = by_name(old.get(field, [])).get(c.spec.name, {})
     over = old.get("phase") in TERMINAL
-    if over and c.current is None and before:
-        return _without_waiting(before)
-    state = _state(view, c, over)
+    pruned = c.kind == "init" and any(main.current for main in view.mains)
+    if (over or pruned) and c.current is None and before:
+        return before
+    state = _state(view, c)
     info = c.latest
     result: Object = {
         "name": c.spec.name,
@@ -91,23 +92,19 @@ def _container_status(view: PodView, c: ContainerView, old: Object, field: str) 
     return result
 
 
-def _without_waiting(before: Object) -> Object:
-    return before | {"ready": before.get("ready", False) and "terminated" in before["state"]}
-
-
 def _ready(c: ContainerView) -> bool:
     if c.kind == "init":
         return succeeded(c.current)
     return c.running and c.started and c.ready
 
 
-def _state(view: PodView, c: ContainerView, over: bool) -> Object:
+def _state(view: PodView, c: ContainerView) -> Object:
     """Its state: waiting, running or terminated."""
     info = c.latest
     if c.running and c.current:
         return {"running": {"startedAt": format_time(c.current.started_at)}}
     ended = info is not None and info.state is not ContainerState.CREATED
-    ending = over or view.stop_by is not None or view.verdict is not None
+    ending = view.stop_by is not None or run_out(view)
     if ending or not wants_start(c, view.pod.spec.restart_policy):
         return (
             {"terminated": terminated(info, view.runtime_name)}

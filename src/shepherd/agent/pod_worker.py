@@ -16,7 +16,7 @@ from shepherd.agent.pod_plan import Action, Cancel, Plan, RefreshVolumes, StopCo
 from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict
 from shepherd.agent.probes import Prober
 from shepherd.lib.tasks import cancel_and_wait
-from shepherd.runtime.base import SandboxInfo
+from shepherd.runtime.base import ContainerInfo, SandboxInfo
 
 
 class PodWorker:
@@ -44,6 +44,7 @@ class PodWorker:
         self._sandbox_ids = {sandbox.id for sandbox in adopted}
         self._refresh = bool(adopted)
         self._pausing = False
+        self._containers: tuple[ContainerView, ...] = ()
         self._actions = Actions(self.pod, node, self._memory, self._sandbox_ids)
         self._group: asyncio.TaskGroup
         if verdict:
@@ -107,6 +108,17 @@ class PodWorker:
         """Look again."""
         self._news.set()
 
+    def runs(self, container: str, attempt: int) -> bool:
+        """Whether this attempt of a container was running at the last look."""
+        return any(
+            c.current and c.running and (c.spec.name, c.current.attempt) == (container, attempt)
+            for c in self._containers
+        )
+
+    def running(self) -> list[ContainerInfo]:
+        """The containers that were running at the last look."""
+        return [c.current for c in self._containers if c.current and c.running]
+
     # The loop
 
     async def run(self) -> None:
@@ -125,6 +137,7 @@ class PodWorker:
         while True:
             self._news.clear()
             view = await self._look()
+            self._containers = view.containers
             self._actions.note_ends(view)
             self._probe(view)
             plan = self._plan(view)

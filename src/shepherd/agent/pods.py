@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+from functools import partial
+from pathlib import Path
 from random import Random
 
 from shepherd.agent.admission import admit
+from shepherd.agent.logs import rotate
 from shepherd.agent.node import Node
 from shepherd.agent.pod_state import BoundPod, Verdict
 from shepherd.agent.pod_worker import PodWorker
@@ -17,6 +20,8 @@ from shepherd.runtime.base import SandboxInfo, SheepError
 _log = logging.getLogger("shepherd.agent.pods")
 
 _ORPHAN_GRACE_SECONDS = 10.0
+_ROTATE_SECONDS = 10.0
+"""How often the size of logs is looked at (kubelet containerLogMonitorInterval)."""
 
 
 class Pods:
@@ -51,6 +56,7 @@ class Pods:
             self._group.create_task(self._informer.run())
             self._group.create_task(self._follow_runtime())
             self._group.create_task(self._remove_orphans())
+            self._group.create_task(self._rotate_logs())
 
     def worker(self, uid: str) -> PodWorker | None:
         return self._workers.get(uid)
@@ -112,6 +118,15 @@ class Pods:
         async for uid in self._node.runtime.changes():
             if worker := self._workers.get(uid):
                 worker.wake()
+
+    async def _rotate_logs(self) -> None:
+        runtime = self._node.runtime
+        while True:
+            await self._node.clock.sleep(_ROTATE_SECONDS)
+            for worker in list(self._workers.values()):
+                for info in worker.running():
+                    reopen = partial(runtime.reopen_log, info.id)
+                    await rotate(Path(info.log_path), reopen)
 
     async def _remove_orphans(self) -> None:
         """Once the API has told of all pods, what else the runtime holds is nobody's."""

@@ -6,6 +6,7 @@ Whatever is wrong with a body is an ApiError that says what and where. Source: a
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -179,8 +180,8 @@ def _duplicates_of_json(body: bytes) -> list[str]:
     def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            duplicates[id(found)] = [name for name in found if names.count(name) > 1]
+            counts = Counter(name for name, _ in pairs)
+            duplicates[id(found)] = [name for name, count in counts.items() if count > 1]
         return found
 
     value = json.loads(body, object_pairs_hook=note)
@@ -190,17 +191,19 @@ def _duplicates_of_json(body: bytes) -> list[str]:
 def _name_duplicates(value: Any, duplicates: dict[int, list[str]]) -> list[str]:
     problems: list[str] = []
 
-    def visit(value: Any, path: str) -> None:
+    def visit(value: dict[str, Any] | list[Any], path: str) -> None:
         if len(problems) >= MAX_PROBLEMS:
             return
         if isinstance(value, dict):
             start = f"{path}." if path else ""
             problems.extend(f'duplicate field "{start}{k}"' for k in duplicates.get(id(value), ()))
             for key, item in value.items():
-                visit(item, start + key)
-        elif isinstance(value, list):
+                if isinstance(item, dict | list):
+                    visit(item, start + key)
+        else:
             for at, item in enumerate(value):
-                visit(item, f"{path}[{at}]")
+                if isinstance(item, dict | list):
+                    visit(item, f"{path}[{at}]")
 
     if duplicates:
         visit(value, "")

@@ -208,7 +208,7 @@ class _Parser:
 _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def parse_selector(text: str) -> Selector:
     """The selector of a `labelSelector` parameter. Raises ApiError 400."""
     requirements = _Parser(text).selector()
@@ -293,7 +293,7 @@ _field_terms = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 _field_term = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def parse_field_selector(text: str) -> FieldSelector:
     """The selector of a `fieldSelector` parameter. Raises ApiError 400."""
     terms = []

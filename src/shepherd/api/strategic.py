@@ -64,9 +64,10 @@ def _retained(original: Object, patch: Object) -> Object:
     """A copy of the original, without the fields that a `$retainKeys` list leaves out."""
     if RETAIN_KEYS not in patch:
         return dict(original)
-    kept = patch[RETAIN_KEYS]
-    if not isinstance(kept, list):
+    names = patch[RETAIN_KEYS]
+    if not isinstance(names, list):
         raise bad_request(f"invalid patch format of {RETAIN_KEYS}: it must be a list")
+    kept = {name for name in names if isinstance(name, str)}
     for key, value in patch.items():
         if value is not None and key not in kept and not _is_directive(key):
             raise bad_request(f"invalid patch format of {RETAIN_KEYS}: {key!r} is not in the list")

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, POD, SERVICE
+from shepherd.api.kinds import LEASE, NAMESPACE, NODE, POD, SERVICE
 from shepherd.api.meta import object_key
 from shepherd.api.objects import Namespace, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
+from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.routes import Route
 from shepherd.server.services import ServiceAllocator
 from shepherd.store.base import Store
@@ -68,6 +69,8 @@ class Admission:
     async def admit(self, asked: Attributes) -> None:
         """May rewrite `asked.obj`. Raises ApiError."""
         route = asked.route
+        if asked.operation == "create":
+            node_restriction(asked)
         if asked.operation == "create" and route.resource.namespaced:
             await self._namespace_lifecycle(route)
         elif asked.operation == "delete":
@@ -117,6 +120,17 @@ def _keep_immortal(route: Route) -> None:
     if route.resource is NAMESPACE and route.name in IMMORTAL:
         detail = "this namespace may not be deleted"
         raise errors.forbidden("", NAMESPACE.plural, route.name, detail)
+
+
+def node_restriction(asked: Attributes) -> None:
+    """NodeRestriction, of what the authorizer could not see: a node creates only its own."""
+    if asked.route.resource not in (NODE, LEASE) or NODES_GROUP not in asked.user.groups:
+        return
+    name = asked.obj["metadata"].get("name", "")
+    if asked.user.name != NODE_USER_PREFIX + name:
+        resource = asked.route.resource
+        detail = f'"{asked.user.name}" can only create its own'
+        raise errors.forbidden(resource.group, resource.plural, name, detail)
 
 
 def namespace_finalizer(namespace: Object) -> None:

@@ -6,13 +6,12 @@ function from request to response; `lib.httpd` puts it on a socket.
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from random import Random
 
 from shepherd.api import errors
 from shepherd.api.kinds import RESOURCES
 from shepherd.lib.clock import Clock
-from shepherd.lib.http import Handler, Request, Response
+from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
 from shepherd.server.admission import Admission
 from shepherd.server.auth import Authenticator, Authorizer
@@ -34,11 +33,7 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 class ApiServer:
-    """Serves the Kubernetes API over a store.
-
-    `unauthenticated` are paths with their handlers that need no proof of identity (the CA, the
-    joining of agents); `dialer` reaches the agents.
-    """
+    """Serves the Kubernetes API over a store. `dialer` reaches the agents."""
 
     def __init__(
         self,
@@ -50,14 +45,12 @@ class ApiServer:
         authenticator: Authenticator,
         authorizer: Authorizer | None = None,
         dialer: AgentDialer | None = None,
-        unauthenticated: Mapping[str, Handler] | None = None,
     ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._unauthenticated = unauthenticated or {}
         self._routes = Routes(RESOURCES)
         self._discovery = Discovery(self._routes)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
@@ -95,13 +88,11 @@ class ApiServer:
 
     async def _serve(self, request: Request) -> Response:
         path = request.path
+        user = await self._authenticator.authenticate(request)
         if path.startswith(_HEALTH):
             return self._health(path, "verbose" in dict(request.query))
         if path == "/version":
             return json_answer(VERSION)
-        if handler := self._unauthenticated.get(path):
-            return await handler(request)
-        user = await self._authenticator.authenticate(request)
         route = self._routes.find(request)
         if route is None:
             return self._document(request)

@@ -20,6 +20,8 @@ from shepherd.server.tokens import Claims, Named, ServiceAccountTokens, TokenErr
 from shepherd.store.base import Store
 
 ADMIN_GROUP = "system:masters"
+NODES_GROUP = "system:nodes"
+NODE_USER_PREFIX = "system:node:"
 AUTHENTICATED_GROUP = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 OPEN_PATHS = ("healthz", "livez", "readyz", "version")

@@ -1,7 +1,8 @@
 """What a user may do, until there is RBAC: administrators everything, nodes what a node needs.
 
 Source: Kubernetes documentation, "Using Node Authorization"; upstream's node authorizer and its
-NodeRestriction admission plugin, whose checks that need no request body are made here as well.
+NodeRestriction admission plugin, whose checks that need no request body are made here as well (the
+others in `admission`).
 """
 
 import msgspec
@@ -11,11 +12,9 @@ from shepherd.api.kinds import EVENT, LEASE, NODE, POD
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Resource
 from shepherd.lib.http import User
-from shepherd.server.auth import ADMIN_GROUP
+from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
 from shepherd.store.base import Store
 
-_NODES_GROUP = "system:nodes"
-_NODE_PREFIX = "system:node:"
 _LEASE_NAMESPACE = "kube-node-lease"
 _READ = ("get", "list", "watch")
 _CHANGE = ("update", "patch")
@@ -41,8 +40,8 @@ class BuiltinAuthorizer:
         if ADMIN_GROUP in user.groups:
             return
         refusal = ""
-        if _NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX):
-            node = user.name.removeprefix(_NODE_PREFIX)
+        if NODES_GROUP in user.groups and user.name.startswith(NODE_USER_PREFIX):
+            node = user.name.removeprefix(NODE_USER_PREFIX)
             if resource is POD and verb not in _READ:
                 there = await self._node_of(namespace, name)
                 refusal = _pod_refusal(node, verb, subresource, there)

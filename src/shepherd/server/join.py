@@ -16,13 +16,14 @@ import msgspec
 from shepherd.api import errors, names
 from shepherd.lib.files import write_private
 from shepherd.lib.http import Handler, Request, Response
+from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.pki import Pki
 
 CA_PATH = "/cacerts"
 JOIN_PATH = "/shepherd/v1/join"
 _VERSION = "shepherd1"
 _MOST_ADDRESSES = 32
-_LONGEST_NODE = 64 - len("system:node:")
+_LONGEST_NODE = 64 - len(NODE_USER_PREFIX)
 """A certificate's common name has at most 64 characters (RFC 5280, ub-common-name)."""
 
 
@@ -78,7 +79,7 @@ class Joining:
 
     def _order(self, request: Request) -> _Order:
         """The order, if who sent it may give it: with the secret, or as that node itself."""
-        member = request.peer and "system:nodes" in request.peer.groups
+        member = request.peer and NODES_GROUP in request.peer.groups
         if not member and not self._knows_secret(request):
             raise errors.unauthorized(
                 "the join token is not this cluster's: use the one in the server's data directory"
@@ -87,7 +88,7 @@ class Joining:
             order = msgspec.json.decode(request.body, type=_Order)
         except msgspec.DecodeError as error:
             raise errors.bad_request(f"the body is not a join request: {error}") from None
-        if member and request.peer and request.peer.name != f"system:node:{order.node}":
+        if member and request.peer and request.peer.name != NODE_USER_PREFIX + order.node:
             raise errors.forbidden(
                 "", "nodes", order.node, f'"{request.peer.name}" can only renew its own certificate'
             )

@@ -12,6 +12,8 @@ from shepherd.api.decode import (
 )
 from shepherd.api.patch import json_patch, merge_patch
 from shepherd.api.resource import Object
+from shepherd.api.schema import type_of
+from shepherd.api.strategic import strategic_merge
 from shepherd.lib.http import Request
 
 MERGE = "application/merge-patch+json"
@@ -45,9 +47,19 @@ def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patche
         raise errors.bad_request("the patch must be an object")
 
     def apply(old: Object) -> Decoded:
-        patched = json_patch(old, patch) if media == JSON_PATCH else merge_patch(old, patch)
+        patched = _patched(media, old, patch, kind)
         if not isinstance(patched, dict):
             raise errors.bad_request("the patch does not leave an object")
+        for field in ("kind", "apiVersion"):
+            if patched.get(field) != old[field]:
+                raise errors.bad_request(f"{field}: the patch may not change it")
         return check_object(patched, *kind, validation=validation, problems=problems)
 
     return apply
+
+
+def _patched(media: str, old: Object, patch: object, kind: Kind) -> object:
+    if media == JSON_PATCH:
+        return json_patch(old, patch)
+    known = type_of(*kind) if media == STRATEGIC else None
+    return strategic_merge(old, patch, known) if known else merge_patch(old, patch)

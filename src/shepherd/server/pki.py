@@ -10,6 +10,7 @@ node, whatever addresses it claims at join, can pass for the API.
 """
 
 import hashlib
+import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
@@ -19,6 +20,7 @@ from pathlib import Path
 from shepherd.api.meta import format_time, parse_time
 from shepherd.lib.clock import Clock
 from shepherd.lib.files import write_private
+from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
 
 HOSTS = (
     "localhost",
@@ -39,6 +41,14 @@ _RENEW_SECONDS = 120 * _DAY
 _CHECK_SECONDS = _DAY / 2
 _BEGIN = "-----BEGIN "
 _END_CERTIFICATE = "-----END CERTIFICATE-----\n"
+_END_KEY = "-----END PRIVATE KEY-----"
+
+
+log = logging.getLogger("shepherd.pki")
+
+
+class PkiError(Exception):
+    """The directory cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +65,23 @@ class Pki:
     def __init__(self, directory: Path, *, clock: Clock, hosts: Iterable[str]) -> None:
         self._directory = directory
         self._clock = clock
-        self._hosts = tuple(dict.fromkeys((*HOSTS, *(host for host in hosts if host))))
+        # A certificate holds no names beyond ASCII, so nobody could ask for them.
+        usable = (host for host in hosts if host and host.isascii())
+        self._hosts = tuple(dict.fromkeys((*HOSTS, *usable)))
         self._contexts: list[tuple[ssl.SSLContext, str]] = []
 
     @classmethod
     def open(cls, directory: Path, *, clock: Clock, hosts: Iterable[str] = ()) -> "Pki":
-        """Take over `directory`. `hosts` are further names and addresses that the API has."""
+        """Take over `directory`. `hosts` are further names and addresses that the API has.
+
+        Raises PkiError.
+        """
         pki = cls(directory, clock=clock, hosts=hosts)
-        for name, title in (("ca", "shepherd-ca"), ("nodes-ca", "shepherd-nodes-ca")):
-            if not pki._path(name).exists():
-                pki._make_authority(name, title)
-        pki.renew()
-        key = directory / "service-account.key"
-        if not key.exists():
-            write_private(key, secrets.token_hex(32) + "\n")
+        try:
+            pki._make_what_stays()
+            pki.renew()
+        except OSError as error:
+            raise PkiError(f"cannot use {error.filename or directory}: {error.strerror}") from error
         return pki
 
     @property
@@ -111,8 +124,9 @@ class Pki:
         """
         from shepherd.server import x509
 
-        client = x509.Subject(f"system:node:{node}", ("system:nodes",))
-        serving = x509.Subject(f"system:node:{node}", ("system:nodes",), (node, *hosts))
+        user = NODE_USER_PREFIX + node
+        client = x509.Subject(user, (NODES_GROUP,))
+        serving = x509.Subject(user, (NODES_GROUP,), (node, *hosts))
         now, expires = self._period(_LEAF_SECONDS)
         return (
             x509.sign_request(self._read("ca"), request, client, now, expires),
@@ -124,7 +138,7 @@ class Pki:
 
         Contexts given out before serve new connections with the new certificates. True if any was.
         """
-        masters = ("system:masters",)
+        masters = (ADMIN_GROUP,)
         wanted = {
             "serving": ("shepherd-server", (), self._hosts),
             "server": ("system:shepherd-server", masters, ()),
@@ -142,7 +156,12 @@ class Pki:
         """Keep the certificates fresh for ever, and tell `renewed` when some have changed."""
         while True:
             await self._clock.sleep(_CHECK_SECONDS)
-            if self.renew():
+            try:
+                changed = self.renew()
+            except OSError as error:
+                log.warning("certificates not renewed, will try again: %s", error)
+                continue
+            if changed:
                 await renewed()
 
     def _load(self, context: ssl.SSLContext, name: str) -> ssl.SSLContext:
@@ -151,23 +170,33 @@ class Pki:
         self._contexts.append((context, name))
         return context
 
+    def _make_what_stays(self) -> None:
+        from_now = self._period(_CA_SECONDS)
+        for name, title in (("ca", "shepherd-ca"), ("nodes-ca", "shepherd-nodes-ca")):
+            if not self._path(name).exists():
+                from shepherd.server import x509
+
+                write_private(self._path(name), x509.new_authority(title, *from_now))
+            elif not _is_whole(self._read(name)):
+                raise PkiError(
+                    f"{self._path(name)} is damaged: restore it from a backup, or remove "
+                    f"{self._directory} for a new authority, which all agents must then join anew"
+                )
+        key = self._directory / "service-account.key"
+        if not key.exists():
+            write_private(key, secrets.token_hex(32) + "\n")
+
     def _good(self, name: str, hosts: tuple[str, ...]) -> bool:
         """Whether a certificate is as wanted and will be for a while, by the lines before it."""
-        path = self._path(name)
-        if not path.exists():
+        if not self._path(name).exists() or not _is_whole(text := self._read(name)):
             return False
-        head, _, _ = self._read(name).partition(_BEGIN)
+        head = text[: text.index(_BEGIN)]
         made = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
         return (
-            made.get("Hosts", "") == ",".join(hosts)
-            and made.get("Issuer") == self.ca_hash
+            made.get("Issuer") == self.ca_hash
+            and made.get("Hosts", "") == ",".join(hosts)
             and parse_time(made["Expires"]) - self._clock.now() > _RENEW_SECONDS
         )
-
-    def _make_authority(self, name: str, title: str) -> None:
-        from shepherd.server import x509
-
-        write_private(self._path(name), x509.new_authority(title, *self._period(_CA_SECONDS)))
 
     def _issue(self, name: str, user: str, groups: tuple[str, ...], hosts: tuple[str, ...]) -> None:
         from shepherd.server import x509
@@ -193,6 +222,10 @@ class Pki:
 
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}.pem"
+
+
+def _is_whole(text: str) -> bool:
+    return text.count(_BEGIN) == 2 and text.rstrip().endswith(_END_KEY)
 
 
 def _fingerprint(certificate: str) -> str:

@@ -79,12 +79,17 @@ def select(route: Route, query: dict[str, str]) -> Selection:
     resource = route.resource
     labels = parse_selector(query.get("labelSelector", ""))
     fields = parse_field_selector(query.get("fieldSelector", ""))
+    known = resource.fields({})
     for field in fields.fields:
-        if field not in (_NAME, _NAMESPACE) and field not in resource.fields({}):
+        if field not in known and field not in (_NAME, _NAMESPACE):
             raise errors.bad_request(
-                f"Unable to find {route.resource.plural!r} that match label selector "
-                f'"{labels}", field selector "{fields}": "{field}" is not a known field selector: '
-                'only "metadata.name", "metadata.namespace"'
+                f'Unable to find "{route.group}/{route.version}, Resource={resource.plural}" that '
+                f'match label selector "{labels}", field selector "{fields}": '
+                + (
+                    f"field label not supported: {field}"
+                    if known
+                    else f'"{field}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
+                )
             )
     name = route.name or fields.exact(_NAME) or ""
     namespace = route.namespace or (fields.exact(_NAMESPACE) if resource.namespaced else "") or ""

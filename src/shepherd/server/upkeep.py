@@ -1,20 +1,25 @@
-"""What keeps the store small: old history is forgotten, and Events live for an hour.
+"""What keeps the store small: its own compaction, and that Events live for an hour.
 
-Source: kube-apiserver's --event-ttl and --etcd-compaction-interval.
+Source: kube-apiserver's --event-ttl.
 """
 
 import asyncio
-import contextlib
 
 from shepherd.api.kinds import EVENT
 from shepherd.api.meta import key_prefix, parse_time
 from shepherd.api.resource import Object
 from shepherd.lib.clock import Clock
 from shepherd.server.codec import decode
-from shepherd.store.base import ConflictError, Delete, ExpiredError, Item, Span, Store
+from shepherd.store.base import (
+    ConflictError,
+    Delete,
+    ExpiredError,
+    Item,
+    Span,
+    Store,
+    StoreFullError,
+)
 
-COMPACT_SECONDS = 300.0
-KEEP_REVISIONS = 5_000
 EVENT_TTL_SECONDS = 3600.0
 _SWEEP_SECONDS = 60.0
 _BATCH = 100
@@ -25,15 +30,9 @@ async def upkeep(store: Store, clock: Clock) -> None:
     """Run for ever."""
     ages = EventAges()
     async with asyncio.TaskGroup() as group:
-        group.create_task(_compact(store, clock))
+        group.create_task(store.run())
         group.create_task(_follow_events(store, clock, ages))
         group.create_task(_delete_old_events(store, clock, ages))
-
-
-async def _compact(store: Store, clock: Clock) -> None:
-    while True:
-        await clock.sleep(COMPACT_SECONDS)
-        await store.compact(KEEP_REVISIONS)
 
 
 async def _follow_events(store: Store, clock: Clock, ages: "EventAges") -> None:
@@ -55,9 +54,12 @@ async def _delete_old_events(store: Store, clock: Clock, ages: "EventAges") -> N
         await clock.sleep(_SWEEP_SECONDS)
         while batch := ages.expired(clock.now(), _BATCH):
             for key, revision in batch:
-                # An event that changed meanwhile is young again, and back on the list.
-                with contextlib.suppress(ConflictError):
+                try:
                     await store.commit(Delete(key, revision))
+                except ConflictError:
+                    pass  # it changed meanwhile: young again, and back on the list
+                except StoreFullError:
+                    ages.changed(key, b"", revision, clock.now())  # try again in an hour
 
 
 class EventAges:

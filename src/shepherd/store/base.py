@@ -6,7 +6,7 @@ revision; reads see one snapshot; watches deliver every change once and in order
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,6 @@ class Change:
     """None = deleted."""
     previous: bytes | None
     """The value before (for a delete, the last state to show); None = created."""
-    view: Any = None
-    """For the consumer: what it derives once and all watchers of the change share."""
 
     @property
     def deleted(self) -> bool:

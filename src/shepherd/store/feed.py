@@ -119,10 +119,8 @@ class Feed:
         return {step.change.key: step.before for step in self._newest(revision)}
 
     def forget(self, revision: int) -> None:
-        """Drop the history up to `revision`, and the derived views of the rest."""
+        """Drop the history up to `revision`."""
         self._drop(min(revision, self.revision))
-        for step in self._history:
-            step.change.view = None
 
     async def wait(self, revision: int) -> None:
         """Return once `revision` is visible."""

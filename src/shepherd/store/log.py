@@ -47,6 +47,8 @@ _WAL_BYTES = 16 << 20
 
 Commit = tuple[int, Steps]
 """A revision and what it does."""
+Content = tuple[dict[str, Item], list[Commit]]
+"""A state, and the commits behind it."""
 
 
 class Log:
@@ -61,7 +63,7 @@ class Log:
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
 
-    def load(self) -> tuple[dict[str, Item], list[Commit]]:
+    def load(self) -> Content:
         """The state at revision `compacted`, and the commits since.
 
         Raises StoreOpenError if a version that the log should hold is missing.
@@ -136,24 +138,30 @@ class Log:
 
     def _prepare(self) -> None:
         db = self._db
+        version = self._version()
         db.execute("PRAGMA auto_vacuum=INCREMENTAL")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         db.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")
-        self._migrate()
+        self._migrate(version)
         problem = self._value("PRAGMA quick_check(1)")
         if problem != "ok":
             raise sqlite3.DatabaseError(problem.splitlines()[-1])
 
-    def _migrate(self) -> None:
-        version = self._value("PRAGMA user_version")
-        if version and self._value("PRAGMA application_id") != _APPLICATION_ID:
+    def _version(self) -> int:
+        """The schema's version; 0 = an empty file. Raises StoreOpenError if it is not for us."""
+        version: int = self._value("PRAGMA user_version")
+        used = self._value("SELECT count(*) FROM sqlite_schema")
+        if used and self._value("PRAGMA application_id") != _APPLICATION_ID:
             raise StoreOpenError(f"{self.path} is another program's database; move it away")
         if version > len(_MIGRATIONS):
             raise StoreOpenError(
                 f"{self.path} was written by a newer Shepherd (schema {version}, this one knows "
                 f"{len(_MIGRATIONS)}); install that version again"
             )
+        return version
+
+    def _migrate(self, version: int) -> None:
         for number, script in enumerate(_MIGRATIONS[version:], version + 1):
             self._db.executescript(
                 f"BEGIN IMMEDIATE; {script} PRAGMA application_id={_APPLICATION_ID};"
@@ -170,9 +178,10 @@ class Log:
             yield self._db
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
+            raise self._refused(error) from error
+        finally:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raise self._refused(error) from error
 
     def _refused(self, error: sqlite3.Error) -> StoreFullError:
         return StoreFullError(f"{self.path} cannot be written: {error}")

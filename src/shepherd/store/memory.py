@@ -94,6 +94,8 @@ class MemoryStore:
         """What commit `revision` will do. Raises ConflictError; ValueError for a senseless one."""
         if not writes or len({write.key for write in writes}) < len(writes):
             raise ValueError("a commit needs at least one write, each to a key of its own")
+        for write in writes:
+            write.key.encode()  # raises here, where it fails nobody else's commit
         return [_step(write, self._latest(write.key), revision) for write in writes]
 
     def _show(self, revision: int, steps: Steps) -> None:

@@ -15,7 +15,7 @@ from shepherd.lib.clock import Clock
 from shepherd.store.base import ConflictError, Item, StoreFullError, StoreOpenError, Write
 from shepherd.store.feed import DEFAULT_HISTORY, Feed, History, Step
 from shepherd.store.lock import FileLock
-from shepherd.store.log import Commit, Log
+from shepherd.store.log import Commit, Content, Log
 from shepherd.store.memory import MemoryStore
 from shepherd.store.state import State
 
@@ -43,13 +43,16 @@ class _Batch:
 class SqliteStore(MemoryStore):
     """A `Store` in one file; `open` makes it."""
 
-    def __init__(self, disk: "_Disk", *, clock: Clock, history: History = DEFAULT_HISTORY) -> None:
+    def __init__(
+        self, disk: "_Disk", content: Content, *, clock: Clock, history: History = DEFAULT_HISTORY
+    ) -> None:
         super().__init__(clock=clock, history=history)
         self._disk = disk
-        self._state = State(disk.items)
+        items, commits = content
+        self._state = State(items)
         self._feed = Feed(disk.log.compacted, history)
-        for commit in disk.commits:
-            self._show(*commit)
+        for revision, steps in commits:
+            self._show(revision, steps)
         self._planned = self.revision
         self._ahead: dict[str, Step] = {}
         """For each key that a commit on its way will change, the last such step."""
@@ -66,11 +69,12 @@ class SqliteStore(MemoryStore):
         """Open the store in the file `path`; make it if there is none. Raises StoreOpenError."""
         thread = ThreadPoolExecutor(1, "store")
         try:
-            disk = await asyncio.get_running_loop().run_in_executor(thread, _Disk, thread, path)
+            loop = asyncio.get_running_loop()
+            disk, content = await loop.run_in_executor(thread, _Disk.open, thread, path)
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(disk, clock=clock, history=history)
+        return cls(disk, content, clock=clock, history=history)
 
     async def commit(self, *writes: Write) -> int:
         assert not self._closing, "the store is closed"
@@ -152,19 +156,25 @@ class SqliteStore(MemoryStore):
 class _Disk:
     """What the store holds of the operating system. Everything here happens in one thread."""
 
-    def __init__(self, thread: ThreadPoolExecutor, path: Path) -> None:
+    def __init__(self, thread: ThreadPoolExecutor, lock: FileLock, log: Log) -> None:
         self._thread = thread
+        self._lock = lock
+        self.log = log
+
+    @classmethod
+    def open(cls, thread: ThreadPoolExecutor, path: Path) -> tuple["_Disk", Content]:
+        """Take over the file, and what it holds. Raises StoreOpenError."""
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.touch(0o600)
-            self._lock = FileLock(path.with_name(path.name + ".lock"))
+            lock = FileLock(path.with_name(path.name + ".lock"))
         except OSError as error:
             raise StoreOpenError(f"cannot open the store {path}: {error.strerror}") from error
         try:
-            self.log = Log(path)
-            self.items, self.commits = self.log.load()
+            log = Log(path)
+            return cls(thread, lock, log), log.load()
         except BaseException:
-            self._lock.release()
+            lock.release()
             raise
 
     async def run(self, function: Callable[..., T], *args: object) -> T:

@@ -214,3 +214,10 @@ def test_any_yaml_is_refused_or_becomes_json(text: str) -> None:
     with suppress(ApiError):
         value, _ = decode_value(text.encode(), "application/yaml")
         json.dumps(value, allow_nan=False)
+
+
+def test_many_keys_and_one_twice_take_no_time() -> None:
+    keys = ",".join(f'"k{i}":1' for i in range(50_000))
+    value, problems = decode_value(f'{{"x":1,{keys},"x":2}}'.encode())
+    assert problems == ['duplicate field "x"']
+    assert value["x"] == 2

@@ -100,6 +100,9 @@ class Events:
         events = [await self.next() for _ in range(count)]
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
+    async def close(self) -> None:
+        await self._body.aclose()  # type: ignore[attr-defined]
+
     async def ended(self) -> bool:
         return not self._lines and await anext(self._body, None) is None
 

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from shepherd.lib.clock import SystemClock
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server import x509
-from shepherd.server.pki import Identity, Pki
+from shepherd.server.pki import Identity, Pki, PkiError
 from shepherd.testing.virtual import VirtualClock, run_virtual
 
 DAY = 24 * 3600.0
@@ -174,6 +174,37 @@ def test_new_addresses_renew_the_serving_certificate_alone(tmp_path: Path) -> No
     shake_hands(new.serving_context(), client, "192.0.2.2")
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(new.serving_context(), client, "192.0.2.1")
+
+
+def test_a_damaged_certificate_is_made_anew(tmp_path: Path) -> None:
+    ca = Pki.open(tmp_path, clock=SystemClock()).ca
+    for name in ("serving", "admin", "server"):
+        path = tmp_path / f"{name}.pem"
+        path.write_text(path.read_text()[:-100])
+    pki = Pki.open(tmp_path, clock=SystemClock())
+    assert pki.ca == ca
+    shake_hands(pki.serving_context(), client_context(ca, pki.admin, tmp_path), "localhost")
+
+
+def test_a_damaged_authority_is_not_replaced_but_named(tmp_path: Path) -> None:
+    Pki.open(tmp_path, clock=SystemClock())
+    path = tmp_path / "ca.pem"
+    half = path.read_text()[:300]
+    path.write_text(half)
+    with pytest.raises(PkiError, match=r"ca\.pem is damaged: restore it"):
+        Pki.open(tmp_path, clock=SystemClock())
+    assert path.read_text() == half
+
+
+def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PkiError, match="file"):
+        Pki.open(tmp_path / "file" / "pki", clock=SystemClock())
+
+
+def test_a_host_name_that_no_certificate_can_hold_is_left_out(tmp_path: Path) -> None:
+    pki = Pki.open(tmp_path, clock=SystemClock(), hosts=("", "späte-kiste", "192.0.2.1"))
+    shake_hands(pki.serving_context(), client_context(pki.ca, None, tmp_path), "192.0.2.1")
 
 
 def test_certificates_are_renewed_unattended_for_years(tmp_path: Path) -> None:

@@ -229,6 +229,17 @@ async def test_a_foreign_or_newer_database_is_refused(path: Path) -> None:
         await reopen(path)
 
 
+async def test_the_database_of_another_program_is_not_touched(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE theirs (x)")
+    db.close()
+    with pytest.raises(StoreOpenError, match="another program"):
+        await reopen(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    db.close()
+
+
 async def test_a_lost_version_is_found_at_start(path: Path) -> None:
     store = await reopen(path)
     for n in range(3):

@@ -16,13 +16,16 @@ Warnings = Iterator[str]
 _NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
 
 _IDLE_SPEC_FIELDS = (
-    "ephemeralContainers", "hostUsers", "resourceClaims", "resources", "runtimeClassName",
-    "setHostnameAsFQDN", "topologySpreadConstraints",
+    "automountServiceAccountToken", "ephemeralContainers", "resourceClaims", "resources",
+    "runtimeClassName", "setHostnameAsFQDN",
 )  # fmt: skip
 _IDLE_CONTAINER_FIELDS = ("resizePolicy", "restartPolicyRules", "volumeDevices")
+_IDLE_SECURITY_FIELDS = ("appArmorProfile", "procMount", "seLinuxOptions", "windowsOptions")
 _LIVE_VOLUMES = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "hostPath", "name", "projected", "secret")
 )
+_LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret"))
+_NO_START = f"{_NO_EFFECT}; pods with it do not start"
 _BYTES = ("memory", "ephemeral-storage")
 
 
@@ -37,18 +40,16 @@ def template_warnings(template: Object | None) -> list[str]:
 
 def _spec_warnings(spec: Object, path: str) -> Warnings:
     yield from _idle(spec, _IDLE_SPEC_FIELDS, path)
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if (spec.get("affinity") or {}).get(kind):
-            yield f"{path}.affinity.{kind}: {_NO_EFFECT}"
+    yield from _idle(spec.get("securityContext"), _IDLE_SECURITY_FIELDS, f"{path}.securityContext")
+    if spec.get("hostUsers") is False:
+        yield f"{path}.hostUsers: {_NO_EFFECT}"
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         yield (
             f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid "
             "and will be treated as 1"
         )
     for index, volume in enumerate(spec.get("volumes") or ()):
-        for kind, source in volume.items():
-            if kind not in _LIVE_VOLUMES and source is not None:
-                yield f"{path}.volumes[{index}].{kind}: {_NO_EFFECT}; pods with it do not start"
+        yield from _volume_warnings(volume, f"{path}.volumes[{index}]")
     yield from _repeats(spec.get("imagePullSecrets"), "name", f"{path}.imagePullSecrets")
     yield from _repeats(spec.get("hostAliases"), "ip", f"{path}.hostAliases")
     ports: dict[str, tuple[str, Object]] = {}
@@ -57,10 +58,21 @@ def _spec_warnings(spec: Object, path: str) -> Warnings:
             yield from _container_warnings(container, f"{path}.{kind}[{index}]", ports)
 
 
-def _idle(obj: Object, fields: tuple[str, ...], path: str) -> Warnings:
-    for field in fields:
-        if obj.get(field):
-            yield f"{path}.{field}: {_NO_EFFECT}"
+def _idle(obj: Object | None, fields: tuple[str, ...], path: str) -> Warnings:
+    if obj:
+        for field in fields:
+            if obj.get(field):
+                yield f"{path}.{field}: {_NO_EFFECT}"
+
+
+def _volume_warnings(volume: Object, path: str) -> Warnings:
+    for kind, source in volume.items():
+        if kind not in _LIVE_VOLUMES and source is not None:
+            yield f"{path}.{kind}: {_NO_START}"
+    for index, part in enumerate((volume.get("projected") or {}).get("sources") or ()):
+        for kind in part:
+            if kind not in _LIVE_PROJECTIONS:
+                yield f"{path}.projected.sources[{index}].{kind}: {_NO_START}"
 
 
 def _repeats(items: list[Object] | None, key: str, path: str) -> Warnings:
@@ -76,6 +88,10 @@ def _container_warnings(
     container: Object, path: str, ports: dict[str, tuple[str, Object]]
 ) -> Warnings:
     yield from _idle(container, _IDLE_CONTAINER_FIELDS, path)
+    context = container.get("securityContext")
+    yield from _idle(context, _IDLE_SECURITY_FIELDS, f"{path}.securityContext")
+    if container.get("restartPolicy") and not path.partition(".initContainers[")[1]:
+        yield f"{path}.restartPolicy: {_NO_EFFECT}"
     resources = container.get("resources") or {}
     for kind in ("limits", "requests"):
         yield from _fractions(resources.get(kind) or {}, f"{path}.resources.{kind}")

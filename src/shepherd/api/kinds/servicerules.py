@@ -209,13 +209,14 @@ def validate_service_update(service: Object, old: Object) -> list[FieldError]:
 _NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
 
 
+_IDLE_FIELDS = (
+    "loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges", "trafficDistribution",
+)  # fmt: skip
+
+
 def service_warnings(service: Object) -> list[str]:
     spec = service.get("spec") or {}
-    found = [
-        f"spec.{field}: {_NO_EFFECT}"
-        for field in ("externalIPs", "loadBalancerClass", "loadBalancerIP", "trafficDistribution")
-        if spec.get(field)
-    ]
+    found = [f"spec.{field}: {_NO_EFFECT}" for field in _IDLE_FIELDS if spec.get(field)]
     if spec.get("type") == "LoadBalancer":
         found.append("spec.type: no load balancer is allocated; the service answers on node ports")
     return found

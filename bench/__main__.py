@@ -1,0 +1,48 @@
+"""`python -m bench [names] [--json]`: measure, and print a table or JSON.
+
+A bench that fails prints its error, the others go on, and the exit code is 1. A figure that falls
+short of its target is marked, and changes nothing else.
+"""
+
+import argparse
+import importlib
+import sys
+import traceback
+
+from bench.report import Row, as_json, table
+
+BENCHES = {
+    "scheduler": "decisions of the pure cycle on 1,000 and 5,000 nodes",
+    "scale": "pods bound through the API with 1,000 and 5,000 hollow nodes",
+}
+"""By name: what it measures. Each is the module `bench.<name>` with `measure() -> list[Row]`."""
+
+
+def main(arguments: list[str]) -> int:
+    listing = "\n".join(f"  {name:12} {what}" for name, what in BENCHES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure Shepherd.",
+        epilog=f"benches:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", help="which to run (default: all)")
+    parser.add_argument("--json", action="store_true", help="print JSON, not a table")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.names) - set(BENCHES)):
+        parser.error(f"no bench named {', '.join(unknown)}; there are: {', '.join(BENCHES)}")
+    rows: list[Row] = []
+    failed = False
+    for name in options.names or BENCHES:
+        print(f"measuring {name}: {BENCHES[name]}", file=sys.stderr)
+        try:
+            rows += importlib.import_module(f"bench.{name}").measure()
+        except Exception:
+            traceback.print_exc()
+            failed = True
+    print(as_json(rows) if options.json else table(rows))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+"""The agent's own HTTP endpoints, under kubelet's names; only the server calls them.
+
+`GET /healthz`, `GET /pods`, `GET /stats/summary`,
+`GET /containerLogs/{namespace}/{pod}/{container}`, and Shepherd's own `GET /images` and
+`POST /images/load` (the archive as a streamed body).
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from shepherd.agent.logs import LogOptions, attempts, read
+from shepherd.agent.node import Node
+from shepherd.agent.pod_state import BoundPod
+from shepherd.agent.pods import Pods
+from shepherd.api import errors
+from shepherd.api.meta import format_time, parse_time
+from shepherd.api.resource import Object
+from shepherd.lib.http import Request, Response
+from shepherd.runtime.base import SheepError
+
+_ADMIN_GROUP = "system:masters"
+
+
+class Endpoints:
+    """Answers what the server asks of this node. `handle` is a `lib.http.Handler`."""
+
+    def __init__(self, node: Node, pods: Pods, *, insecure: bool) -> None:
+        self._node = node
+        self._pods = pods
+        self._insecure = insecure
+
+    async def handle(self, request: Request) -> Response:
+        try:
+            return await self._route(request)
+        except errors.ApiError as error:
+            return _json(error.status(), error.code)
+
+    async def _route(self, request: Request) -> Response:
+        match (request.method, request.path.strip("/").split("/")):
+            case ("GET", ["healthz"]):
+                return Response(200, {"content-type": "text/plain"}, b"ok")
+        self._authorize(request)
+        match (request.method, request.path.strip("/").split("/")):
+            case ("GET", ["containerLogs", namespace, pod, container]):
+                return await self._logs(request, namespace, pod, container)
+            case ("GET", ["pods"]):
+                return _json({"kind": "PodList", "apiVersion": "v1", "metadata": {},
+                              "items": [_shown(pod) for pod in self._pods.all()]})  # fmt: skip
+            case ("GET", ["stats", "summary"]):
+                return _json(await self._summary())
+            case ("GET", ["images"]):
+                return _json({"images": await self._images()})
+            case ("POST", ["images", "load"]):
+                return await self._load(request)
+        raise errors.path_not_found()
+
+    def _authorize(self, request: Request) -> None:
+        if self._insecure:
+            return
+        if request.peer is None:
+            raise errors.unauthorized()
+        if _ADMIN_GROUP not in request.peer.groups:
+            detail = f'user "{request.peer.name}" may not reach the agent'
+            raise errors.forbidden("", "nodes", self._node.config.node_name, detail)
+
+    # Logs
+
+    async def _logs(self, request: Request, namespace: str, name: str, container: str) -> Response:
+        pod = self._pods.find(namespace, name)
+        if pod is None:
+            raise errors.not_found("", "pods", name)
+        names = [c.name for c in (*pod.spec.init_containers, *pod.spec.containers)]
+        if container not in names:
+            raise errors.bad_request(f"container {container} is not valid for pod {name}")
+        directory = self._node.files.logs(pod.metadata.uid) / container
+        found = await asyncio.to_thread(attempts, directory)
+        previous = request.param("previous") in ("true", "1")
+        if previous and len(found) < 2:
+            raise errors.bad_request(
+                f'previous terminated container "{container}" in pod "{name}" not found'
+            )
+        if not found and not _started(pod, container):
+            raise errors.bad_request(
+                f'container "{container}" in pod "{name}" is waiting to start: '
+                f"{_waiting_reason(pod, container)}"
+            )
+        attempt = found[-2] if previous else max(found, default=0)
+        options = log_options(request, self._node.clock.now())
+        worker = self._pods.worker(pod.metadata.uid)
+        body = read(
+            self._node.files.log(pod.metadata.uid, container, attempt),
+            options,
+            clock=self._node.clock,
+            running=lambda: worker is not None and worker.runs(container, attempt),
+        )
+        return Response(200, {"content-type": "text/plain"}, body)
+
+    # Images
+
+    async def _images(self) -> list[Object]:
+        return [
+            {"id": image.id, "names": [*image.tags, *image.digests], "sizeBytes": image.size_bytes}
+            for image in await self._node.runtime.images.list()
+        ]
+
+    async def _load(self, request: Request) -> Response:
+        """Import the archive that is sent."""
+        directory = self._node.config.directory
+        descriptor, name = tempfile.mkstemp(prefix="load-", suffix=".tar", dir=directory)
+        path = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                async for chunk in _chunks(request):
+                    await asyncio.to_thread(file.write, chunk)
+            images = await self._node.images.load(path)
+        except SheepError as error:
+            raise errors.bad_request(f"cannot import the archive: {error.message}") from error
+        except OSError as error:
+            raise errors.insufficient_storage(f"cannot store the archive: {error}") from error
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        return _json({"images": [{"id": i.id, "names": [*i.tags]} for i in images]})
+
+    # Statistics
+
+    async def _summary(self) -> Object:
+        """What the pods use (kubelet stats/v1alpha1 Summary, as far as it is known here)."""
+        runtime, stamp = self._node.runtime, format_time(self._node.clock.now())
+        pods = []
+        for sandbox in await runtime.sandboxes():
+            names = {container.id: container.name for container in sandbox.containers}
+            used = await runtime.stats(sandbox.id)
+            containers = [
+                {
+                    "name": names.get(container_id, ""),
+                    "cpu": {"time": stamp, "usageCoreNanoSeconds": stats.cpu_nanos},
+                    "memory": {"time": stamp, "workingSetBytes": stats.memory_bytes},
+                }
+                for container_id, stats in used.items()
+            ]
+            reference = {
+                "name": sandbox.pod_name,
+                "namespace": sandbox.pod_namespace,
+                "uid": sandbox.pod_uid,
+            }
+            pods.append({"podRef": reference, "containers": containers})
+        return {"node": {"nodeName": self._node.config.node_name}, "pods": pods}
+
+
+def log_options(request: Request, now: float) -> LogOptions:
+    """The options of a log request. Raises ApiError 400 naming the parameter."""
+    since = None
+    if text := request.param("sinceTime"):
+        try:
+            since = parse_time(text)
+        except ValueError:
+            raise errors.bad_request(f"sinceTime {text!r} is not an RFC 3339 time") from None
+    seconds = _number(request, "sinceSeconds")
+    return LogOptions(
+        follow=request.param("follow") in ("true", "1"),
+        tail_lines=_number(request, "tailLines"),
+        since=since if seconds is None else now - seconds,
+        timestamps=request.param("timestamps") in ("true", "1"),
+        limit_bytes=_number(request, "limitBytes"),
+    )
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.param(name)
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise errors.bad_request(f"{name} {text!r} is not a number of zero or more")
+    return int(text)
+
+
+def _waiting_reason(pod: BoundPod, container: str) -> str:
+    for status in _statuses(pod):
+        if status["name"] == container and "waiting" in status.get("state", {}):
+            return str(status["state"]["waiting"].get("reason", ""))
+    return "ContainerCreating"
+
+
+def _started(pod: BoundPod, container: str) -> bool:
+    return any(s["name"] == container and s.get("containerID") for s in _statuses(pod))
+
+
+def _statuses(pod: BoundPod) -> list[Object]:
+    return [
+        *pod.status.get("initContainerStatuses", ()),
+        *pod.status.get("containerStatuses", ()),
+    ]
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    if request.stream is None:
+        yield request.body
+        return
+    async for chunk in request.stream:
+        yield chunk
+
+
+def _shown(pod: BoundPod) -> Object:
+    """What a debugger of the node wants to know of a pod."""
+    meta = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
+    return {"metadata": meta, "spec": msgspec.to_builtins(pod.spec), "status": pod.status}
+
+
+def _json(value: object, code: int = 200) -> Response:
+    return Response(code, {"content-type": "application/json"}, msgspec.json.encode(value))

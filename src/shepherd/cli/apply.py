@@ -1,0 +1,74 @@
+"""`sheepctl apply`: create what is missing, change what differs, tell when it has come about."""
+
+import click
+
+from shepherd.api.errors import ApiError
+from shepherd.api.kinds import DEPLOYMENT
+from shepherd.api.resource import Object
+from shepherd.cli.manifests import Manifest, read_manifests
+from shepherd.cli.output import echo
+from shepherd.cli.rollout import follow, wait_options
+from shepherd.cli.session import Session, connection_options, pass_session
+from shepherd.cli.targets import Target, reference
+from shepherd.cli.threeway import apply_patch, last_applied, with_last_applied
+from shepherd.client.base import Client
+
+_STRICT = {"fieldValidation": "Strict"}
+
+
+@click.command("apply")
+@click.option("-f", "--filename", multiple=True, help="A file, a directory, or - (standard input).")
+@click.option("--dry-run", is_flag=True, help="Let the server check everything, change nothing.")
+@wait_options
+@connection_options
+@pass_session
+def command(
+    session: Session,
+    filename: tuple[str, ...],
+    dry_run: bool,
+    wait: bool | None,
+    timeout: float,
+) -> None:
+    """Make the cluster hold the objects of files: `apply -f web.yaml`."""
+    manifests = read_manifests(filename)
+
+    async def work(client: Client) -> None:
+        changed = []
+        for manifest in manifests:
+            done = await apply(client, manifest, session.namespace, dry_run=dry_run)
+            name = reference(manifest.resource, manifest.name)
+            echo(f"{name} {done}{' (server dry run)' if dry_run else ''}")
+            if manifest.resource is DEPLOYMENT:
+                changed.append((manifest.namespace(session.namespace), manifest.name))
+        if not dry_run:
+            targets = [(Target(DEPLOYMENT, name), namespace) for namespace, name in changed]
+            await follow(client, targets, wait=wait, timeout_seconds=timeout)
+
+    session.run(work)
+
+
+async def apply(client: Client, manifest: Manifest, default: str, *, dry_run: bool) -> str:
+    """Bring one object about; `created`, `configured` or `unchanged`."""
+    resource, namespace = manifest.resource, manifest.namespace(default)
+    params = _STRICT | ({"dryRun": "All"} if dry_run else {})
+    wanted = with_last_applied(_placed(manifest.obj, namespace))
+    try:
+        present = await client.get(resource, manifest.name, namespace)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        await client.create(resource, wanted, namespace, params=params)
+        return "created"
+    patch = apply_patch(resource, last_applied(present), wanted)
+    changed = await client.patch(
+        resource, manifest.name, namespace, patch, type="strategic", params=params
+    )
+    if changed["metadata"].get("resourceVersion") == present["metadata"]["resourceVersion"]:
+        return "unchanged"
+    return "configured"
+
+
+def _placed(obj: Object, namespace: str | None) -> Object:
+    if namespace is None:
+        return obj
+    return obj | {"metadata": obj["metadata"] | {"namespace": namespace}}

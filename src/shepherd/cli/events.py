@@ -1,0 +1,60 @@
+"""`sheepctl events`: what happened in a namespace, or to one object, oldest first."""
+
+import time
+
+import click
+
+from shepherd.api.kinds import EVENT
+from shepherd.api.resource import Object
+from shepherd.cli.output import echo_table
+from shepherd.cli.session import Session, connection_options, pass_session
+from shepherd.cli.targets import find_object
+from shepherd.client.base import Client
+
+SHOWN = ("Last Seen", "Type", "Reason", "Object", "Message")
+
+
+@click.command("events")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Of every namespace.")
+@click.option("--for", "what", default="", metavar="TYPE/NAME", help="What happened to one object.")
+@click.option("--types", default="", help="Only of these types: Warning or Normal.")
+@connection_options
+@pass_session
+def command(session: Session, all_namespaces: bool, what: str, types: str) -> None:
+    """Show what happened, oldest first: `events`, `events --for pod/web-1`."""
+    selector: dict[str, str] = {}
+    if what:
+        target = find_object((what,))
+        selector = {"involvedObject.kind": target.resource.kind, "involvedObject.name": target.name}
+    wanted = {text.strip().lower() for text in types.split(",") if text}
+
+    async def show(client: Client) -> None:
+        namespace = None if all_namespaces else session.namespace
+        fields = ",".join(f"{name}={value}" for name, value in selector.items())
+        events = (await client.list(EVENT, namespace, field_selector=fields)).items
+        events = [e for e in events if not wanted or str(e.get("type")).lower() in wanted]
+        if not events:
+            click.echo("No events found.", err=True)
+            return
+        headers, rows = event_rows(events, time.time())
+        if all_namespaces:
+            headers.insert(0, "NAMESPACE")
+            for row, event in zip(rows, sorted(events, key=last_seen), strict=True):
+                row.insert(0, event["metadata"]["namespace"])
+        echo_table(headers, rows)
+
+    session.run(show)
+
+
+def last_seen(event: Object) -> str:
+    """When an event happened last, in a form that sorts."""
+    series = event.get("series") or {}
+    stamp = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(stamp or event["metadata"].get("creationTimestamp") or "")
+
+
+def event_rows(events: list[Object], now: float) -> tuple[list[str], list[list[object]]]:
+    """Headers and rows of a table of events, the latest last."""
+    columns = [column for column in EVENT.columns if column.name in SHOWN]
+    rows = [[c.cell(event, now) for c in columns] for event in sorted(events, key=last_seen)]
+    return [column.name.upper() for column in columns], rows

@@ -1,0 +1,90 @@
+"""Objects from files: YAML or JSON, several in a file, directories, standard input."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from shepherd.api.resource import Object, Resource
+from shepherd.api.yamltext import YamlError, load_all
+from shepherd.cli.session import Failure, Usage
+from shepherd.cli.targets import resource_of
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object that a file holds."""
+
+    source: str
+    resource: Resource
+    obj: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.obj["metadata"]["name"])
+
+    def namespace(self, default: str) -> str | None:
+        """Where it belongs: its own namespace, else the default; None for cluster resources."""
+        if not self.resource.namespaced:
+            return None
+        return str(self.obj["metadata"].get("namespace") or default)
+
+
+def read_manifests(names: tuple[str, ...]) -> list[Manifest]:
+    """Every object of the files and directories, in order; `-` is standard input.
+
+    Raises Usage or Failure, naming the file.
+    """
+    if not names:
+        raise Usage("name the files with -f (a file, a directory, or - for standard input)")
+    return [manifest for name in names for manifest in _of(name)]
+
+
+def _of(name: str) -> Iterator[Manifest]:
+    if name == "-":
+        yield from _parse("standard input", sys.stdin.read())
+        return
+    path = Path(name)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+        if not files:
+            raise Failure(f"{path} holds no {', '.join(_SUFFIXES)} files")
+    else:
+        files = [path]
+    for file in files:
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(f"cannot read {file}: {error}") from error
+        yield from _parse(str(file), text)
+
+
+def _parse(source: str, text: str) -> Iterator[Manifest]:
+    try:
+        documents, duplicates = load_all(text)
+    except YamlError as error:
+        raise Failure(f"{source}: {error}") from error
+    for keys in duplicates.values():
+        raise Failure(f'{source}: the key "{keys[0]}" is given twice')
+    for document in documents:
+        if document is not None:
+            yield from _objects(source, document)
+
+
+def _objects(source: str, document: object) -> Iterator[Manifest]:
+    if not isinstance(document, dict) or not document.get("kind"):
+        raise Failure(f"{source}: a document is no object with apiVersion, kind and metadata")
+    if document["kind"] == "List":
+        for item in document.get("items") or ():
+            yield from _objects(source, item)
+        return
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise Failure(f"{source}: a {document['kind']} has no metadata.name")
+    try:
+        resource = resource_of(document)
+    except Usage as error:
+        raise Failure(f"{source}: {error}") from error
+    yield Manifest(source, resource, document)

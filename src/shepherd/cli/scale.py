@@ -1,0 +1,36 @@
+"""`sheepctl scale`: change the number of replicas."""
+
+import click
+
+from shepherd.api.kinds import DEPLOYMENT
+from shepherd.cli.output import echo
+from shepherd.cli.rollout import follow, wait_options
+from shepherd.cli.session import Session, Usage, connection_options, pass_session
+from shepherd.cli.targets import find_targets, reference
+from shepherd.client.base import Client
+
+
+@click.command("scale")
+@click.argument("what", nargs=-1, metavar="TYPE/NAME...")
+@click.option("--replicas", type=click.IntRange(0), required=True, help="How many there shall be.")
+@wait_options
+@connection_options
+@pass_session
+def command(
+    session: Session, what: tuple[str, ...], replicas: int, wait: bool | None, timeout: float
+) -> None:
+    """Change the number of replicas: `scale deployment/web --replicas=5`."""
+    targets = find_targets(what)
+    for target in targets:
+        if not target.resource.scale or not target.name:
+            raise Usage("name what can be scaled, such as deployment/web")
+
+    async def work(client: Client) -> None:
+        for target in targets:
+            patch = {"spec": {"replicas": replicas}}
+            await client.patch(target.resource, target.name, session.namespace, patch, sub="scale")
+            echo(f"{reference(target.resource, target.name)} scaled")
+        deployments = [(t, session.namespace) for t in targets if t.resource is DEPLOYMENT]
+        await follow(client, list(deployments), wait=wait, timeout_seconds=timeout)
+
+    session.run(work)

@@ -1,0 +1,67 @@
+"""The threads in which Sheep's blocking work runs.
+
+On a hybrid cgroup machine crun refuses to work because it finds cgroup2 at
+/sys/fs/cgroup/unified. Each worker therefore has a mount namespace of its own in which an empty
+tmpfs covers that place; conmon and crun inherit it from the thread that starts them. All other
+mounts stay shared with the machine, so what a worker mounts below the runtime's root is seen by all
+and outlives the agent.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from shepherd.runtime.oci import kernel
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+UNIFIED = Path("/sys/fs/cgroup/unified")
+
+
+class Workers:
+    """A bounded pool: more starts at once than cores gain nothing and make each slower."""
+
+    def __init__(self, count: int, name: str, directory: Path) -> None:
+        self._pool = ThreadPoolExecutor(count, name, lambda: _enter(directory))
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do `work` in a worker. A caller that is cancelled does not stop it."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: work(*args, **kwargs))
+
+    async def close(self) -> None:
+        """Wait for what is still running and end the threads."""
+        await asyncio.to_thread(self._pool.shutdown)
+
+
+def _enter(directory: Path) -> None:
+    """Prepare the calling thread; `directory` (the layers) becomes its working directory, so that
+    overlay options name layers briefly: the kernel cuts them at 4 KiB."""
+    kernel.unshare(kernel.CLONE_FS | kernel.CLONE_NEWNS)
+    if UNIFIED.is_dir():
+        kernel.mount(None, UNIFIED.parent, None, kernel.MS_SLAVE | kernel.MS_REC)
+        kernel.mount("tmpfs", UNIFIED, "tmpfs", kernel.MS_NOSUID, "size=64k")
+    os.chdir(directory)
+
+
+async def readable(descriptor: int) -> None:
+    """Wait until a descriptor can be read; a pidfd can when its process has ended."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop.add_reader(descriptor, event.set)
+    try:
+        await event.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def share_mounts(root: Path) -> None:
+    """Make mounts below `root` appear in every mount namespace that comes from this one. Call it
+    before the first worker starts."""
+    if str(root) not in kernel.mount_points(root):
+        kernel.mount(root, root, None, kernel.MS_BIND)
+    kernel.mount(None, root, None, kernel.MS_SHARED)

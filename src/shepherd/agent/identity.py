@@ -166,7 +166,6 @@ async def ensure_identity(
     ca = await _fetch_ca(url, parsed, clock, random)
     transport = HttpTransport(url, ssl=trusting(ca), token=parsed.secret)
     try:
-        await wait_until_ready(Client(transport), url, clock=clock, random=random)
         await _join(Client(transport), identity, addresses, clock, random, url)
     finally:
         await transport.close()

@@ -6,7 +6,7 @@
 speak: field types, list types, merge keys, kinds. GO_SOURCES is a folder that holds checkouts of
 kubernetes/{api,apimachinery,apiextensions-apiserver,kube-aggregator}: from the tags of their
 `types*.go` come protobuf numbers and which fields are pointers. Only names and numbers are taken.
-The form is described in docs/adr/0003-schema-data.md.
+The form is described in docs/adr/0004-schema-data.md.
 """
 
 import gzip

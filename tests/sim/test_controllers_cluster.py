@@ -229,6 +229,9 @@ def test_a_dead_node_is_marked_tainted_and_its_pods_replaced_after_their_time() 
         condition = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
         assert (condition["status"], condition["reason"]) == ("Unknown", "NodeStatusUnknown")
         await eventually(lambda: ready_are(plane, 2), within_seconds=5)
+        lost = next(p for p in await plane.items(POD) if p["spec"]["nodeName"] == "n1")
+        states = {c["type"]: c["status"] for c in lost["status"]["conditions"]}
+        assert (states["Ready"], states["PodScheduled"]) == ("False", "True")
 
         async def replaced() -> bool:
             alive = [p for p in await plane.items(POD) if "deletionTimestamp" not in p["metadata"]]
@@ -412,6 +415,35 @@ def test_an_owner_in_another_namespace_counts_as_absent_and_is_told() -> None:
             return "OwnerRefInvalidNamespace" in [e["reason"] for e in await plane.items(EVENT)]
 
         await eventually(told)
+
+    play(story)
+
+
+def test_a_pod_that_comes_to_a_tainted_node_has_its_whole_toleration_time() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        taint = {"key": "maintenance", "effect": "NoExecute"}
+        await plane.client.patch(NODE, "n1", None, {"spec": {"taints": [taint]}})
+        await plane.clock.sleep(100)
+        bears = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+        await plane.client.create(POD, pod("late", nodeName="n1", tolerations=[bears]))
+        await plane.clock.sleep(50)
+        assert await plane.find(POD, "late")
+        await gone(plane, POD, "late")
+
+    play(story)
+
+
+def test_a_cluster_scoped_child_of_a_namespaced_owner_is_told_and_kept() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        owner = await plane.client.create(CONFIG_MAP, config_map("owner"))
+        meta = {"name": "child", "ownerReferences": [reference(owner)]}
+        body = {"kind": "Namespace", "apiVersion": "v1", "metadata": meta}
+        await plane.client.create(NAMESPACE, body)
+        await plane.client.delete(CONFIG_MAP, "owner", "default")
+        await plane.clock.sleep(60)
+        child = await plane.find(NAMESPACE, "child")
+        assert child
+        assert "deletionTimestamp" not in child["metadata"]
 
     play(story)
 

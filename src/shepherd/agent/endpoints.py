@@ -15,7 +15,7 @@ import msgspec
 
 from shepherd.agent.logs import LogOptions, attempts, read
 from shepherd.agent.node import Node
-from shepherd.agent.pod_state import BoundPod
+from shepherd.agent.pod_state import BoundPod, by_name
 from shepherd.agent.pods import Pods
 from shepherd.api import errors
 from shepherd.api.meta import format_time, parse_time
@@ -79,19 +79,23 @@ class Endpoints:
             raise errors.bad_request(f"container {container} is not valid for pod {name}")
         directory = self._node.files.logs(pod.metadata.uid) / container
         found = await asyncio.to_thread(attempts, directory)
-        previous = request.param("previous") in ("true", "1")
-        if previous and len(found) < 2:
-            raise errors.bad_request(
-                f'previous terminated container "{container}" in pod "{name}" not found'
-            )
-        if not found and not _started(pod, container):
-            raise errors.bad_request(
-                f'container "{container}" in pod "{name}" is waiting to start: '
-                f"{_waiting_reason(pod, container)}"
-            )
-        attempt = found[-2] if previous else max(found, default=0)
-        options = log_options(request, self._node.clock.now())
         worker = self._pods.worker(pod.metadata.uid)
+        status = _status_of(worker.status if worker else pod.status, container)
+        if request.param("previous") in ("true", "1"):
+            before = _attempt(status.get("lastState", {}).get("terminated", {}))
+            if before is None or before not in found:
+                raise errors.bad_request(
+                    f'previous terminated container "{container}" in pod "{name}" not found'
+                )
+            attempt = before
+        elif not found and not status.get("containerID"):
+            reason = status.get("state", {}).get("waiting", {}).get("reason", "ContainerCreating")
+            raise errors.bad_request(
+                f'container "{container}" in pod "{name}" is waiting to start: {reason}'
+            )
+        else:
+            attempt = max(found, default=0)
+        options = log_options(request, self._node.clock.now())
         body = read(
             self._node.files.log(pod.metadata.uid, container, attempt),
             options,
@@ -179,22 +183,15 @@ def _number(request: Request, name: str) -> int | None:
     return int(text)
 
 
-def _waiting_reason(pod: BoundPod, container: str) -> str:
-    for status in _statuses(pod):
-        if status["name"] == container and "waiting" in status.get("state", {}):
-            return str(status["state"]["waiting"].get("reason", ""))
-    return "ContainerCreating"
+def _status_of(status: Object, container: str) -> Object:
+    every = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    return by_name(every).get(container, {})
 
 
-def _started(pod: BoundPod, container: str) -> bool:
-    return any(s["name"] == container and s.get("containerID") for s in _statuses(pod))
-
-
-def _statuses(pod: BoundPod) -> list[Object]:
-    return [
-        *pod.status.get("initContainerStatuses", ()),
-        *pod.status.get("containerStatuses", ()),
-    ]
+def _attempt(end: Object) -> int | None:
+    """Which attempt a terminated state tells of: the last part of the container's id."""
+    number = str(end.get("containerID", "")).rpartition("-")[2]
+    return int(number) if number.isdecimal() else None
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:

@@ -21,7 +21,7 @@ from shepherd.client.base import Client
 from shepherd.client.informer import Informer
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
-from shepherd.runtime.base import ImageInfo, Runtime
+from shepherd.runtime.base import ImageInfo, Runtime, SheepError
 
 _log = logging.getLogger("shepherd.agent.node")
 
@@ -156,6 +156,9 @@ class NodeKeeper:
         self._missing.set()
         self._told = asyncio.Event()
         """The Node as the API has it may call for something."""
+        self._network_problem = (
+            "the node has no pod range yet (spec.podCIDR, which a controller of the server gives)"
+        )
         self._conditions: list[Object] = []
         self._reported: Object = {}
         self._reported_at = 0.0
@@ -252,17 +255,20 @@ class NodeKeeper:
 
     async def _configure_network(self) -> None:
         node = self._informer.get(self._config.node_name)
-        if node and node.spec.pod_cidr and not self._network_ready.is_set():
+        if node is None or not node.spec.pod_cidr or self._network_ready.is_set():
+            return
+        try:
             await self._runtime.configure_network(node.spec.pod_cidr)
+        except SheepError as error:
+            _log.error("pod network %s: %s", node.spec.pod_cidr, error.message)
+            self._network_problem = error.message
+        else:
             self._network_ready.set()
 
     def _not_ready(self) -> str:
         if self._network_ready.is_set():
             return ""
-        return (
-            "container runtime network not ready: the node has no pod range yet "
-            "(spec.podCIDR, which a controller of the server gives)"
-        )
+        return f"container runtime network not ready: {self._network_problem}"
 
     async def _report(self) -> None:
         status = self._status(self._not_ready())

@@ -69,6 +69,10 @@ class Scene:
     def newest(self) -> SandboxInfo | None:
         return max(self.sandboxes, key=lambda s: s.attempt, default=None)
 
+    def being_made(self, info: ContainerInfo) -> bool:
+        """It is on its way to run: not there yet. (One that is not, is left over and counts.)"""
+        return info.state is ContainerState.CREATED and "start" in self.busy
+
     def in_hook(self, spec: Container) -> bool:
         """Its postStart hook has not ended yet."""
         if spec.lifecycle is None or spec.lifecycle.post_start is None:
@@ -146,7 +150,7 @@ class PodMemory:
     def _container(self, spec: Container, kind: str, scene: "Scene") -> ContainerView:
         memory, newest = self.container(spec.name), scene.newest
         infos = [c for s in scene.sandboxes for c in s.containers if c.name == spec.name]
-        infos = [self._with_message(memory, info) for info in infos]
+        infos = [self._with_message(memory, i) for i in infos if not scene.being_made(i)]
         infos.sort(key=lambda info: info.attempt, reverse=True)
         if memory.last and all(memory.last.attempt > info.attempt for info in infos):
             infos.insert(0, _ended(memory.last))

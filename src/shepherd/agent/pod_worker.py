@@ -36,7 +36,8 @@ class PodWorker:
         self._node = node
         self._memory = PodMemory(verdict=verdict, volumes_ready=bool(adopted))
         self._memory.recall(pod)
-        self._status = pod.status
+        self.status = pod.status
+        """The newest, whether or not the API has it yet."""
         self._news = asyncio.Event()
         self._busy: dict[str, tuple[asyncio.Task[None], float]] = {}
         self._probers: dict[str, asyncio.Task[None]] = {}
@@ -180,11 +181,11 @@ class PodWorker:
     def _report(self, view: PodView) -> None:
         if view.gone or self._pausing:
             return
-        self._status = pod_status.status(view, self._status)
-        self._actions.status = self._status
+        self.status = pod_status.status(view, self.status)
+        self._actions.status = self.status
         underway = any(c.latest or c.failure for c in view.containers)
         urgent = underway or view.verdict is not None or view.stop_by is not None
-        self._node.statuses.push(self.uid, self._status, urgent=urgent)
+        self._node.statuses.push(self.uid, self.status, urgent=urgent)
 
     async def _until(self, wake_at: float | None) -> None:
         """Until there is news or it is time."""

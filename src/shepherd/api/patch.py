@@ -69,7 +69,7 @@ class _Document:
                 self.get(path)
                 self.replace(path, deepcopy(operation["value"]))
             case "test":
-                if not _same(self.get(path), operation["value"]):
+                if not same(self.get(path), operation["value"]):
                     raise _unfit(f"testing value {operation['path']} failed")
             case "move":
                 source = _pointer(index, operation, "from")
@@ -156,14 +156,14 @@ def _child(value: Any, token: str, path: list[str]) -> Any:
     raise _missing(path)
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
     """JSON equality: unlike Python's, true is not 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
+        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(same, a, b))
     return bool(a == b)
 
 

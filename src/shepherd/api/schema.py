@@ -1,6 +1,6 @@
 """The fields of every Kubernetes kind, as data: the ground under decoding, patches and OpenAPI.
 
-`schema.json.gz` is made by tools/build_schema.py (docs/adr/0003-schema-data.md). Only its outline
+`schema.json.gz` is made by tools/build_schema.py (docs/adr/0004-schema-data.md). Only its outline
 is read at first use; each type is decoded when something asks for it.
 """
 

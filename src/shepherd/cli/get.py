@@ -65,7 +65,8 @@ def command(
                     namespaces=all_namespaces,
                 )
                 if not view.show(answers):
-                    where = "" if all_namespaces else f" in {namespace} namespace"
+                    inside = namespace and any(t.resource.namespaced for t in targets)
+                    where = f" in {namespace} namespace" if inside else ""
                     click.echo(f"No resources found{where}.", err=True)
 
     session.run(show)

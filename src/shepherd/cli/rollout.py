@@ -88,7 +88,7 @@ class Display(Protocol):
     def close(self) -> None: ...
 
 
-class _Lines:
+class Lines:
     """Each new sentence once."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Lines:
         pass
 
 
-class _Bars:
+class Bars:
     """A bar for each deployment, and under it what holds its pods up."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ async def follow(
     terminal = sys.stdout.isatty()
     if not targets or not (terminal if wait is None else wait):
         return
-    display: Display = _Bars() if terminal else _Lines()
+    display: Display = Bars() if terminal else Lines()
     try:
         async with asyncio.timeout(timeout_seconds):
             ends = await asyncio.gather(

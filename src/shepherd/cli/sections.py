@@ -11,6 +11,7 @@ from shepherd.cli.output import style, table_lines, to_yaml
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VALUE_LIMIT = 400
+_TOP_WIDTH = len("Service account")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +28,32 @@ class Section:
         return [head, *(f"  {line}" for line in self.body)] if self.body else [f"{head}  <none>"]
 
 
-def aligned(pairs: Mapping[str, object]) -> list[str]:
+def aligned(pairs: Mapping[str, object], *, width: int = 0) -> list[str]:
     """`Label:  value` with the values under each other; what is empty is left out."""
     shown = {label: value for label, value in pairs.items() if value not in (None, "", [], {})}
-    width = max(map(len, shown), default=0) + 1
+    width = max(width, *map(len, shown), 0) + 1
     return [f"{f'{label}:'.ljust(width)}  {value}" for label, value in shown.items()]
+
+
+def _top(pairs: Mapping[str, object]) -> Section:
+    """Facts about the object as a whole."""
+    return Section("", aligned(pairs, width=_TOP_WIDTH))
 
 
 def describe_object(resource: Resource, obj: Object, now: float) -> list[Section]:
     """What the object itself says, its kind's important things first."""
     own = _BY_KIND.get(resource.storage, _generic)
-    return [Section("", _head(resource, obj, now)), *own(obj, now)]
+    return [_head(resource, obj, now), *own(obj, now)]
 
 
-def _head(resource: Resource, obj: Object, now: float) -> list[str]:
+def _head(resource: Resource, obj: Object, now: float) -> Section:
     metadata = obj["metadata"]
     annotations = dict(metadata.get("annotations") or {})
     annotations.pop(_LAST_APPLIED, None)
     created = metadata.get("creationTimestamp")
     deleted = metadata.get("deletionTimestamp")
     owners = metadata.get("ownerReferences") or ()
-    return aligned(
+    return _top(
         {
             "Name": metadata["name"],
             "Kind": resource.kind,
@@ -68,7 +74,7 @@ def _head(resource: Resource, obj: Object, now: float) -> list[str]:
 def _pod(pod: Object, now: float) -> list[Section]:
     spec, status = pod["spec"], pod.get("status") or {}
     summary = summarize(pod)
-    top = aligned(
+    top = _top(
         {
             "Status": summary.status,
             "Message": status.get("message"),
@@ -81,7 +87,7 @@ def _pod(pod: Object, now: float) -> list[Section]:
             "Node selector": labels_text(spec.get("nodeSelector")),
         }
     )
-    sections = [Section("", top)]
+    sections = [top]
     if reasons := why_pending(pod):
         sections.append(Section("Why pending", reasons))
     for title, kind, states in (
@@ -127,7 +133,7 @@ def _container(container: Object, status: Object, now: float) -> list[str]:
             "Container ID": status.get("containerID"),
             "Command": " ".join((container.get("command") or []) + (container.get("args") or [])),
             "Ports": ", ".join(ports),
-            "State": state_text(status.get("state") or {}, now),
+            "State": state_text(status.get("state") or {}, now) if status else "",
             "Last state": state_text(last, now) if last else "",
             "Ready": str(bool(status.get("ready"))) if status else "",
             "Restarts": status.get("restartCount"),
@@ -218,8 +224,7 @@ def _template(spec: Object) -> Section:
     lines = aligned({"Labels": labels_text((template.get("metadata") or {}).get("labels"))})
     for container in pod.get("containers") or ():
         lines.append(f"{container['name']}:")
-        described = _container(container, {}, 0)
-        lines += [f"  {line}" for line in described if not line.startswith("State:")]
+        lines += [f"  {line}" for line in _container(container, {}, 0)]
     return Section("Pod template", lines)
 
 
@@ -233,7 +238,7 @@ def _deployment(deployment: Object, now: float) -> list[Section]:
         f"{status.get('replicas', 0)} total, {status.get('availableReplicas', 0)} available, "
         f"{status.get('unavailableReplicas', 0)} unavailable"
     )
-    top = aligned(
+    top = _top(
         {
             "Selector": selector_text(spec.get("selector")),
             "Replicas": counts,
@@ -242,7 +247,7 @@ def _deployment(deployment: Object, now: float) -> list[Section]:
             "Paused": spec.get("paused") or "",
         }
     )
-    return [Section("", top), _template(spec), _conditions(status, now)]
+    return [top, _template(spec), _conditions(status, now)]
 
 
 def _replica_set(replica_set: Object, now: float) -> list[Section]:
@@ -251,8 +256,8 @@ def _replica_set(replica_set: Object, now: float) -> list[Section]:
         f"{spec.get('replicas')} desired, {status.get('replicas', 0)} current, "
         f"{status.get('readyReplicas', 0)} ready"
     )
-    top = aligned({"Selector": selector_text(spec.get("selector")), "Replicas": counts})
-    return [Section("", top), _template(spec), _conditions(status, now)]
+    top = _top({"Selector": selector_text(spec.get("selector")), "Replicas": counts})
+    return [top, _template(spec), _conditions(status, now)]
 
 
 def _service(service: Object, now: float) -> list[Section]:
@@ -266,7 +271,7 @@ def _service(service: Object, now: float) -> list[Section]:
         ]
         for port in spec.get("ports") or ()
     ]
-    top = aligned(
+    top = _top(
         {
             "Type": spec.get("type"),
             "Address": ", ".join(spec.get("clusterIPs") or ()) or spec.get("externalName"),
@@ -275,7 +280,7 @@ def _service(service: Object, now: float) -> list[Section]:
         }
     )
     headers = ("PORT", "SERVICE", "TARGET", "NODE PORT")
-    return [Section("", top), Section("Ports", table_lines(headers, rows) if rows else [])]
+    return [top, Section("Ports", table_lines(headers, rows) if rows else [])]
 
 
 def _node(node: Object, now: float) -> list[Section]:
@@ -284,7 +289,7 @@ def _node(node: Object, now: float) -> list[Section]:
     capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
     taints = [f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in spec.get("taints") or ()]
     addresses = [f"{a['address']} ({a['type']})" for a in status.get("addresses") or ()]
-    top = aligned(
+    top = _top(
         {
             "Status": NODE.columns[0].cell(node, now),
             "Taints": ", ".join(taints),
@@ -297,7 +302,7 @@ def _node(node: Object, now: float) -> list[Section]:
     )
     rows = [[name, capacity[name], allocatable.get(name)] for name in sorted(capacity)]
     resources = table_lines(("RESOURCE", "CAPACITY", "ALLOCATABLE"), rows) if rows else []
-    return [Section("", top), Section("Resources", resources), _conditions(status, now)]
+    return [top, Section("Resources", resources), _conditions(status, now)]
 
 
 def _config_map(config: Object, now: float) -> list[Section]:
@@ -314,7 +319,7 @@ def _secret(secret: Object, now: float) -> list[Section]:
     """The keys and sizes only: a terminal is no place for what is secret."""
     data = secret.get("data") or {}
     sizes = {key: f"{_decoded_size(text)} bytes" for key, text in data.items()}
-    return [Section("", aligned({"Type": secret.get("type")})), Section("Data", aligned(sizes))]
+    return [_top({"Type": secret.get("type")}), Section("Data", aligned(sizes))]
 
 
 def _decoded_size(text: str) -> int:

@@ -69,13 +69,17 @@ def _list(field: Field, previous: list[Any], wanted: list[Any]) -> Object:
     if not key:
         gone = [value for value in previous if value not in wanted]
         return {name: wanted} | ({f"$deleteFromPrimitiveList/{name}": gone} if gone else {})
-    before = {item.get(key): item for item in previous}
+    kept = [str(item.get(key)) for item in wanted if isinstance(item, dict) and key in item]
+    if len(set(kept)) < len(wanted):
+        # Two ports of one number (TCP and UDP): the key cannot tell the items apart.
+        return {name: [{"$patch": "replace"}, *wanted]}
+    before = {str(item.get(key)): item for item in previous if isinstance(item, dict)}
     items: list[Object] = []
     for item in wanted:
-        merged = _object(_type(field), before.get(item.get(key), {}), item)
+        merged = _object(_type(field), before.get(str(item[key]), {}), item)
         if "retainKeys" in field.strategies:
             merged["$retainKeys"] = sorted(item)
         items.append(merged)
-    kept = [item.get(key) for item in wanted]
-    gone = [{key: value, "$patch": "delete"} for value in before if value not in kept]
-    return {name: items + gone, f"$setElementOrder/{name}": [{key: value} for value in kept]}
+    gone = [{key: item[key], "$patch": "delete"} for text, item in before.items()
+            if text not in kept and key in item]  # fmt: skip
+    return {name: items + gone, f"$setElementOrder/{name}": [{key: i[key]} for i in wanted]}

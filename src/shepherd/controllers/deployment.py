@@ -36,11 +36,11 @@ class DeploymentController:
         *,
         clock: Clock,
     ) -> None:
-        self._informers = informers
-        self._deployments = deployments
-        self._sets = sets
-        self._recorder = recorder
-        self._clock = clock
+        self.informers = informers
+        self.deployments = deployments
+        self.sets = sets
+        self.recorder = recorder
+        self.clock = clock
 
     def connect(self, queue: WorkQueue) -> None:
         def deployment_changed(old: Deployment | None, new: Deployment | None) -> None:
@@ -53,37 +53,37 @@ class DeploymentController:
                     queue.add(f"{item.metadata.namespace}/{owner.name}")
             if new and not new.metadata.controller and new.metadata.labels:
                 namespace = new.metadata.namespace
-                for deployment in self._informers.deployments.by_index("namespace", namespace):
+                for deployment in self.informers.deployments.by_index("namespace", namespace):
                     if selector_of(deployment.spec.selector).matches(new.metadata.labels):
                         queue.add(deployment.metadata.key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
             if old and not new and (owner := old.metadata.controller):
-                for item in self._informers.replica_sets.by_index("uid", owner.uid):
+                for item in self.informers.replica_sets.by_index("uid", owner.uid):
                     set_changed(None, item)  # Recreate waits for the last old pod to go.
 
-        self._informers.deployments.on_change(deployment_changed)
-        self._informers.replica_sets.on_change(set_changed)
-        self._informers.pods.on_change(pod_changed)
+        self.informers.deployments.on_change(deployment_changed)
+        self.informers.replica_sets.on_change(set_changed)
+        self.informers.pods.on_change(pod_changed)
 
     async def reconcile(self, key: str) -> float | None:
-        deployment = self._informers.deployments.get(key)
+        deployment = self.informers.deployments.get(key)
         if deployment is None:
             return None
         selector = selector_of(deployment.spec.selector)
         if selector.empty:
             text = "This deployment is selecting all pods. A non-empty selector is required."
-            self._event(deployment, "Warning", "SelectingAll", text)
+            self.event(deployment, "Warning", "SelectingAll", text)
             return None
-        meta, cache = deployment.metadata, self._informers.replica_sets
+        meta, cache = deployment.metadata, self.informers.replica_sets
         candidates = cache.by_index("owner", meta.uid) + cache.by_index("orphan", meta.namespace)
         found = claims(meta, selector, candidates)
-        sets = await settle(DEPLOYMENT, meta, found, self._sets)
+        sets = await settle(DEPLOYMENT, meta, found, self.sets)
         run = _Rollout(self, deployment, sets)
         return await run.step()
 
-    def _event(self, deployment: Deployment, type: str, reason: str, message: str) -> None:
-        self._recorder.event(reference(DEPLOYMENT, deployment.metadata), type, reason, message)
+    def event(self, deployment: Deployment, type: str, reason: str, message: str) -> None:
+        self.recorder.event(reference(DEPLOYMENT, deployment.metadata), type, reason, message)
 
 
 class _Rollout:
@@ -95,7 +95,7 @@ class _Rollout:
         self.controller = controller
         self.deployment = deployment
         self.sets = sets
-        self.now = controller._clock.now()
+        self.now = controller.clock.now()
         self.conditions: list[Condition] = status.paused(deployment, self.now)
         self.collisions = deployment.status.collision_count
 
@@ -146,7 +146,7 @@ class _Rollout:
         if sizes:
             await self.resize(sizes)
             return
-        pods = self.controller._informers.pods
+        pods = self.controller.informers.pods
         if any(
             not pod.finished
             for item in self.old
@@ -172,7 +172,7 @@ class _Rollout:
             self._progressing(True, status.FOUND, text)
         number = new.metadata.annotations.get(rollout.REVISION)
         if self.deployment.metadata.annotations.get(rollout.REVISION) != number:
-            self.deployment = await self.controller._deployments.patch(
+            self.deployment = await self.controller.deployments.patch(
                 self.deployment.metadata,
                 {"metadata": {"annotations": {rollout.REVISION: number}}},
             )
@@ -185,7 +185,7 @@ class _Rollout:
             patch["spec"] = {"minReadySeconds": self.deployment.spec.min_ready_seconds}
         if not patch:
             return new
-        return self._replace(await self.controller._sets.patch(new.metadata, patch))
+        return self._replace(await self.controller.sets.patch(new.metadata, patch))
 
     async def _create(self, annotations: dict[str, str]) -> ReplicaSet | None:
         """Create the new ReplicaSet. None if its name was taken: the next try has another hash."""
@@ -197,14 +197,14 @@ class _Rollout:
         body["metadata"]["ownerReferences"] = [owner]
         name = body["metadata"]["name"]
         try:
-            new = await self.controller._sets.create(body)
+            new = await self.controller.sets.create(body)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 return await self._collided(name)
             text = f'Failed to create new replica set "{name}": {error}'
             self._progressing(False, status.CREATE_FAILED, text)
             await self.write_status()
-            self.controller._event(deployment, "Warning", status.CREATE_FAILED, text)
+            self.controller.event(deployment, "Warning", status.CREATE_FAILED, text)
             raise
         self.sets.append(new)
         if size:
@@ -215,7 +215,7 @@ class _Rollout:
     async def _collided(self, name: str) -> ReplicaSet | None:
         """The ReplicaSet of this name, if an earlier try of ours made it after all; else None, and
         the next hash is another one."""
-        sets, meta = self.controller._sets, self.deployment.metadata
+        sets, meta = self.controller.sets, self.deployment.metadata
         live = await sets.client.get(REPLICA_SET, name, meta.namespace)
         found = sets.informer.observe(live)
         owner = found.metadata.controller
@@ -236,14 +236,14 @@ class _Rollout:
             if size == before and (noted or not size):
                 continue
             patch = {"metadata": {"annotations": annotations}, "spec": {"replicas": size}}
-            self._replace(await self.controller._sets.patch(item.metadata, patch))
+            self._replace(await self.controller.sets.patch(item.metadata, patch))
             if size != before:
                 self._say_scaled(item.metadata.name, before, size)
 
     async def clean_up(self) -> None:
         """Remove old ReplicaSets beyond the history limit."""
         for item in rollout.surplus_history(self.deployment, self.old):
-            await self.controller._sets.delete(item.metadata)
+            await self.controller.sets.delete(item.metadata)
             self.sets.remove(item)
 
     async def write_status(self) -> float | None:
@@ -253,7 +253,7 @@ class _Rollout:
         found = status.failures(found, self.new, self.sets)
         body = status.as_json(self.deployment, present, found, self.collisions)
         if body != status.written(self.deployment):
-            self.deployment = await self.controller._deployments.patch(
+            self.deployment = await self.controller.deployments.patch(
                 self.deployment.metadata, {"status": body}, sub="status"
             )
         left = status.deadline_in(self.deployment, found, self.now)
@@ -275,4 +275,4 @@ class _Rollout:
     def _say_scaled(self, name: str, before: int, size: int) -> None:
         way = "up" if size > before else "down"
         text = f"Scaled {way} replica set {name} from {before} to {size}"
-        self.controller._event(self.deployment, "Normal", "ScalingReplicaSet", text)
+        self.controller.event(self.deployment, "Normal", "ScalingReplicaSet", text)

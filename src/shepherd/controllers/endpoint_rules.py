@@ -15,10 +15,6 @@ from shepherd.client.workqueue import WorkQueue
 from shepherd.controllers.informers import Informers
 from shepherd.controllers.ownership import controller_reference
 
-COALESCE_SECONDS = 0.03
-"""Pods that become ready within this are published together. A pod that goes is taken out at once:
-it may be sent its SIGTERM at any moment."""
-
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 
 
@@ -126,8 +122,12 @@ def service_reference(service: Service) -> Object:
     return controller_reference(SERVICE, service.metadata)
 
 
-def watch_backends(informers: Informers, queue: WorkQueue) -> None:
-    """Add a Service's key when it, or a pod that concerns it, changes."""
+def watch_backends(informers: Informers, queue: WorkQueue, *, coalesce_seconds: float) -> None:
+    """Add a Service's key when it, or a pod that concerns it, changes.
+
+    Pods that come within `coalesce_seconds` are published together. One that goes is taken out at
+    once: it may be sent its SIGTERM at any moment.
+    """
 
     def service_changed(old: Service | None, new: Service | None) -> None:
         queue.add((new or old or Service()).metadata.key)
@@ -144,7 +144,7 @@ def watch_backends(informers: Informers, queue: WorkQueue) -> None:
                 add(service.metadata.key)
 
     def later(key: str) -> None:
-        queue.add_after(key, COALESCE_SECONDS)
+        queue.add_after(key, coalesce_seconds)
 
     informers.services.on_change(service_changed)
     informers.pods.on_change(pod_changed)

@@ -19,6 +19,8 @@ from shepherd.controllers.endpoint_rules import (
 )
 from shepherd.controllers.informers import Informers
 
+_COALESCE_SECONDS = 0.25
+"""Traffic follows the slices; this object may come a little later, for it is written whole."""
 ADDRESS_LIMIT = 1000
 """More addresses are left out, and an annotation says so."""
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
@@ -77,7 +79,7 @@ class EndpointsController:
         self._endpoints = endpoints
 
     def connect(self, queue: WorkQueue) -> None:
-        watch_backends(self._informers, queue)
+        watch_backends(self._informers, queue, coalesce_seconds=_COALESCE_SECONDS)
 
         def endpoints_changed(old: Endpoints | None, new: Endpoints | None) -> None:
             queue.add_after((new or old or Endpoints()).metadata.key, 1.0)

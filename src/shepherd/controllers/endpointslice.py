@@ -24,6 +24,7 @@ from shepherd.controllers.informers import SERVICE_NAME_LABEL, Informers
 
 MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"
 MANAGER = "endpointslice-controller.k8s.io"
+_COALESCE_SECONDS = 0.03
 SLICE_LIMIT = 100
 """Endpoints in one slice."""
 
@@ -165,7 +166,7 @@ class EndpointSliceController:
         self._slices = slices
 
     def connect(self, queue: WorkQueue) -> None:
-        watch_backends(self._informers, queue)
+        watch_backends(self._informers, queue, coalesce_seconds=_COALESCE_SECONDS)
 
         def slice_changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
             item = new or old

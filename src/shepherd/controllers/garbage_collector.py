@@ -187,16 +187,16 @@ class GarbageCollector:
     async def _classify(self, resource: Resource, meta: ObjectMeta) -> Owners:
         found = Owners()
         for owner in meta.owner_references:
+            kind = self._kinds.get((owner.api_version, owner.kind))
             known = self._find(owner.uid)
             if known is not None and not self._reaches(meta, owner):
                 self._misplaced(resource, meta, owner)
                 known = None
             elif known is None:
                 known = await self._ask(owner, meta.namespace)
-                if known is None and self._kinds.get((owner.api_version, owner.kind)) is None:
-                    found.solid.append(owner)  # Of a kind that we do not serve: not ours to judge.
-                    continue
-            if known is None:
+            if known is None and not self._may_judge(resource, kind):
+                found.solid.append(owner)
+            elif known is None:
                 found.dangling.append(owner)
             elif (
                 known.metadata.deletion_timestamp
@@ -207,6 +207,12 @@ class GarbageCollector:
             else:
                 found.solid.append(owner)
         return found
+
+    @staticmethod
+    def _may_judge(resource: Resource, owner: Resource | None) -> bool:
+        """Whether an owner that we do not find can be called absent: not if its kind is not served
+        here, nor if the dependent belongs to no namespace in which to look for it."""
+        return owner is not None and (resource.namespaced or not owner.namespaced)
 
     async def _ask(self, owner: OwnerReference, namespace: str) -> PartialObject | None:
         """The owner as the server has it now; None if there is none with this UID."""

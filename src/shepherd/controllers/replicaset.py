@@ -5,7 +5,7 @@ Source: kubernetes pkg/controller/replicaset and controller_utils.go (ActivePods
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from shepherd.api.errors import ApiError
@@ -25,6 +25,8 @@ from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
 from shepherd.lib.tasks import all_of
 
+_COALESCE_SECONDS = 0.02
+"""Pods that come up within this are counted together. One that ends is replaced at once."""
 _BURST = 500
 """Pods created or deleted in one go."""
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -159,6 +161,12 @@ def new_pod(replica_set: ReplicaSet) -> Object:
     }
 
 
+def _relevant(pod: Pod) -> tuple[object, ...]:
+    """All of a pod's changing state that counts here."""
+    meta = pod.metadata
+    return meta.labels, meta.owner_references, active(pod), pod.status.phase, ready_since(pod)
+
+
 class ReplicaSetController:
     """Makes and removes pods; adopts orphans that match and releases what no longer does."""
 
@@ -183,9 +191,15 @@ class ReplicaSetController:
                 queue.add(new.metadata.key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
+            if old and new and _relevant(old) == _relevant(new):
+                return
             for pod in (old, new):
                 if pod and (owner := pod.metadata.controller) and owner.kind == REPLICA_SET.kind:
-                    queue.add(f"{pod.metadata.namespace}/{owner.name}")
+                    key = f"{pod.metadata.namespace}/{owner.name}"
+                    if new and active(new):
+                        queue.add_after(key, _COALESCE_SECONDS)
+                    else:
+                        queue.add(key)
             if new and not new.metadata.controller and new.metadata.labels:
                 namespace = new.metadata.namespace
                 for replica_set in self._informers.replica_sets.by_index("namespace", namespace):
@@ -206,7 +220,9 @@ class ReplicaSetController:
         error = await self._create(replica_set, plan.create) if plan.create else None
         if plan.delete:
             await self._delete(replica_set, plan.delete)
-        changes = await self._write_status(replica_set, str(error or ""))
+        if plan.create or plan.delete:
+            owned = self._claims(replica_set).owned
+        changes = await self._write_status(replica_set, owned, str(error or ""))
         if error:
             raise error
         return min((wait for wait in (plan.again, changes) if wait), default=None)
@@ -216,12 +232,13 @@ class ReplicaSetController:
         candidates = pods.by_index("owner", meta.uid) + pods.by_index("orphan", meta.namespace)
         return claims(meta, selector_of(replica_set.spec.selector), candidates)
 
-    def _siblings(self, replica_set: ReplicaSet) -> list[Pod]:
+    def _siblings(self, replica_set: ReplicaSet) -> Iterator[Pod]:
         """The pods of all ReplicaSets of the same Deployment, or of this one alone."""
         owner = replica_set.metadata.controller
         sets = self._informers.replica_sets.by_index("owner", owner.uid) if owner else []
         family = {item.metadata.uid for item in sets} | {replica_set.metadata.uid}
-        return [pod for uid in family for pod in self._informers.pods.by_index("owner", uid)]
+        for uid in family:
+            yield from self._informers.pods.by_index("owner", uid)
 
     async def _create(self, replica_set: ReplicaSet, count: int) -> Exception | None:
         """Create `count` pods in batches that double as long as all goes well, so that a quota or
@@ -262,8 +279,9 @@ class ReplicaSetController:
             text = f"Deleted pod: {pod.metadata.name}"
             self._event(replica_set, "Normal", "SuccessfulDelete", text)
 
-    async def _write_status(self, replica_set: ReplicaSet, failure: str) -> float | None:
-        owned = self._claims(replica_set).owned
+    async def _write_status(
+        self, replica_set: ReplicaSet, owned: list[Pod], failure: str
+    ) -> float | None:
         status, changes = status_of(replica_set, owned, failure, self._clock.now())
         if status != _written(replica_set):
             await self._sets.patch(replica_set.metadata, {"status": status}, sub="status")

@@ -121,7 +121,9 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, sets: list[ReplicaSet]) -
         gone = min(broken, spare)
         sizes[item.metadata.name] -= gone
         spare -= gone
-    surplus = sum(s.status.available_replicas for s in sets) - floor
+    # A status may still count pods that an earlier, smaller size has doomed.
+    staying = sum(min(s.status.available_replicas, s.spec.replicas) for s in sets)
+    surplus = staying - floor
     for item in old:
         gone = min(sizes[item.metadata.name], max(surplus, 0))
         sizes[item.metadata.name] -= gone

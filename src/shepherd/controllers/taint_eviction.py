@@ -70,6 +70,9 @@ class TaintEviction:
         self._clock = clock
         self._seen: dict[str, dict[TaintId, float]] = {}
         """Of each node with NoExecute taints: since when, on the monotonic clock."""
+        self._arrived: dict[str, float] = {}
+        """By UID, pods that came to a node that had such taints already: their time runs from
+        then."""
 
     def connect(self, queue: WorkQueue) -> None:
         def node_changed(old: Node | None, new: Node | None) -> None:
@@ -85,7 +88,11 @@ class TaintEviction:
                     queue.add(pod.metadata.key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if new and new.spec.node_name in self._seen:
+            if new is None:
+                self._arrived.pop((old or Pod()).metadata.uid, None)
+            elif new.spec.node_name in self._seen:
+                if old is None or not old.spec.node_name:
+                    self._arrived[new.metadata.uid] = self._clock.monotonic()
                 queue.add(new.metadata.key)
 
         self._informers.nodes.on_change(node_changed)
@@ -106,10 +113,11 @@ class TaintEviction:
 
     def _left(self, pod: Pod, taints: Iterable[Taint]) -> float | None:
         """The seconds that the pod may stay; None for ever."""
-        now, awake = self._clock.monotonic(), self._attention.since()
+        now = self._clock.monotonic()
+        earliest = max(self._attention.since(), self._arrived.get(pod.metadata.uid, 0.0))
         seen = self._seen.get(pod.spec.node_name, {})
         waits = [
-            max(seen.get((taint.key, taint.value), now), awake) + seconds - now
+            max(seen.get((taint.key, taint.value), now), earliest) + seconds - now
             for taint in taints
             if (seconds := patience(pod, taint)) is not None
         ]

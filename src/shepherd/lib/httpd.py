@@ -24,9 +24,11 @@ BODY_LIMIT = 3 * 1024 * 1024
 GZIP_FROM = 128 * 1024
 """Bytes from which a body is worth compressing (as kube-apiserver)."""
 STALL_SECONDS = 60.0
-"""A peer that takes nothing of a streamed body for so long is cut."""
+"""How long a request body may take to arrive, and a peer to take a part of a streamed answer."""
 _LINE_LIMIT = 64 * 1024
-_PAUSE_AT = 64 * 1024
+_PAUSE_AT = 16 * 1024
+"""Bytes that wait to be sent below which no transport makes its writer wait (asyncio: a quarter of
+the 64 KiB at which it begins to)."""
 
 Streamed = Callable[[str, str], bool]
 
@@ -141,7 +143,8 @@ class _Connections(web.Server):
     async def _read(self, raw: web.BaseRequest) -> Request:
         target = raw.raw_path
         if not target.startswith("/"):
-            target = urlsplit(target)._replace(scheme="", netloc="").geturl() or "/"
+            parts = urlsplit(target)
+            target = f"/{parts.path.lstrip('/')}?{parts.query}"
         path, _, query = target.partition("?")
         peername = raw.transport.get_extra_info("peername") if raw.transport else None
         request = Request(
@@ -173,11 +176,15 @@ class _Connections(web.Server):
         chunks: list[bytes] = []
         size = 0
         try:
-            async for chunk in raw.content.iter_any():
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > self._body_limit:
-                    raise too_large
+            async with asyncio.timeout(STALL_SECONDS):
+                async for chunk in raw.content.iter_any():
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > self._body_limit:
+                        raise too_large
+        except TimeoutError as error:
+            message = f"the request body did not arrive within {STALL_SECONDS:g} seconds"
+            raise _UnreadableError(408, "Timeout", message) from error
         except web.RequestPayloadError as error:
             message = f"the request body cannot be read: {error}"
             raise _UnreadableError(400, "BadRequest", message) from error
@@ -200,6 +207,19 @@ class _Connections(web.Server):
                 raise
             # The server is closing: the stream ends as if it had been read to its end.
             await out.write_eof()
+        except Exception as error:
+            # Half of the answer is out: only a broken connection can tell that the rest is missing.
+            expected = isinstance(error, ConnectionError)
+            log.log(
+                logging.INFO if expected else logging.ERROR,
+                "%s %s broke off: %r",
+                raw.method,
+                raw.raw_path,
+                error,
+                exc_info=not expected,
+            )
+            if raw.transport:
+                raw.transport.abort()
         finally:
             self._streams.pop(raw.protocol, None)
             if hasattr(body, "aclose"):
@@ -218,17 +238,17 @@ async def _write(raw: web.BaseRequest, out: web.StreamResponse, chunk: bytes) ->
         async with asyncio.timeout(STALL_SECONDS):
             await out.write(chunk)
     except TimeoutError as error:
-        transport.abort()
         raise ConnectionResetError("the peer does not read") from error
 
 
 async def _whole(raw: web.BaseRequest, response: Response, body: bytes) -> web.Response:
     headers = response.headers
-    if len(body) >= GZIP_FROM and "gzip" in raw.headers.get("Accept-Encoding", ""):
+    large = len(body) >= GZIP_FROM and "content-encoding" not in headers
+    if large and "gzip" in raw.headers.get("Accept-Encoding", ""):
         body = await asyncio.to_thread(gzip.compress, body, 1)
         headers = headers | {"content-encoding": "gzip", "vary": "Accept-Encoding"}
     out = web.Response(status=response.status, headers=headers, body=body)
-    if response.status == 413:
+    if response.status in (408, 413):
         out.force_close()
     return out
 

@@ -1,6 +1,8 @@
 """The API server: from a request to a commit.
 
-`app` is the chain that every request passes; `routes` says what a path means; `handlers` has one
-function a verb; `reads`, `registry` and `deletion` are the read and write paths that all kinds
-share; `admission` is the table of rules that look beyond the object itself.
+In reading order: `app`, the chain that every request passes; `routes`, what a path means;
+`handlers`, one function a verb, and `subresources`; then the paths that all kinds share: `registry`
+writes (with `metadata`, `deletion`, `admission`, `services`), `reads` lists (with `selection` and
+`forms`), `watch` streams from the `hub`. Beside them stand `discovery` and `openapi`, `proxy` to
+the nodes, `auth`, `pki` and `join`, `bootstrap` and `upkeep`.
 """

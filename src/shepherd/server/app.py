@@ -16,7 +16,7 @@ from shepherd.server import bootstrap
 from shepherd.server.admission import Admission
 from shepherd.server.auth import Authenticator, Authorizer
 from shepherd.server.config import ServerConfig
-from shepherd.server.discovery import Discovery
+from shepherd.server.discovery import Discovery, openapi
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.registry import Registry
@@ -112,8 +112,8 @@ class ApiServer:
         return await serve(self._handlers, call)
 
     def _document(self, request: Request) -> Response:
-        """What is served beside objects: discovery, and what agents must know of the cluster."""
-        if response := self._discovery.answer(request):
+        """What is served beside objects: what the API has, and what agents must know of it."""
+        if response := self._discovery.answer(request) or openapi(request, RESOURCES):
             return response
         if request.path == "/shepherd/v1/cluster":
             return json_answer(self._config.document())

@@ -5,7 +5,6 @@ Source: Kubernetes documentation, "Authenticating".
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -133,7 +132,7 @@ def _decode(value: bytes) -> _Identified:
 def _authenticated(user: User) -> User:
     if AUTHENTICATED_GROUP in user.groups:
         return user
-    return replace(user, groups=(*user.groups, AUTHENTICATED_GROUP))
+    return User(user.name, (*user.groups, AUTHENTICATED_GROUP), user.uid, user.extra)
 
 
 def read_token_file(path: Path) -> dict[str, User]:

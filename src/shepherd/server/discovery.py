@@ -1,4 +1,4 @@
-"""What the API has: /api, /apis and below, in the aggregated form and the old one.
+"""What the API has: /api, /apis and below, in the aggregated form and the old one; OpenAPI.
 
 Source: apiserver endpoints/discovery; KEP-3352 (aggregated discovery).
 """
@@ -9,7 +9,8 @@ from functools import cached_property
 from shepherd.api import errors
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import Request, Response
-from shepherd.server.handlers import JSON, json_answer
+from shepherd.server.handlers import JSON, answer, json_answer
+from shepherd.server.openapi import openapi_document, openapi_index
 from shepherd.server.routes import Routes
 from shepherd.server.subresources import SUBRESOURCES, Subresource
 
@@ -144,6 +145,30 @@ class Discovery:
             "groupVersion": f"{group}/{version}" if group else version,
             "resources": [entry for one in served for entry in _entries(one)],
         }
+
+
+def openapi(request: Request, resources: tuple[Resource, ...]) -> Response | None:
+    """The OpenAPI v3 index and its documents, which clients keep under their ETag."""
+    if request.method != "GET" or not request.path.startswith("/openapi/v3"):
+        return None
+    match request.path.strip("/").split("/")[2:]:
+        case []:
+            return answer(openapi_index(resources))
+        case ["api", version]:
+            document = openapi_document("", version, resources)
+        case ["apis", group, version]:
+            document = openapi_document(group, version, resources)
+        case _:
+            return None
+    if document is None:
+        return None
+    headers = {"etag": document.etag, "vary": "Accept, Accept-Encoding"}
+    if document.etag in request.headers.get("if-none-match", ""):
+        return Response(304, headers)
+    headers |= {"content-type": JSON, "cache-control": "public"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(200, headers | {"content-encoding": "gzip"}, document.packed)
+    return Response(200, headers, document.body)
 
 
 def _group(name: str, versions: list[str]) -> Object:

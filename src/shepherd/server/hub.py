@@ -7,6 +7,7 @@ indexed watchers in apiserver's storage/cacher.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,8 @@ from shepherd.api.resource import Resource
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.selection import Facts, Selection
 from shepherd.store.base import Change, ExpiredError, Span, Store
+
+log = logging.getLogger("shepherd.server")
 
 PENDING_LIMIT = 10_000
 """Events that wait for a slow reader before it is cut off."""
@@ -176,6 +179,11 @@ class Hub:
         except ExpiredError as error:
             for stream in self._all():
                 stream.fail(error)
+        except Exception:
+            # Clients whose streams end come back, and then the reading starts anew.
+            log.exception("reading the store's changes failed")
+            for stream in self._all():
+                stream.end()
         self._pump = None
         self._moved.set()
 

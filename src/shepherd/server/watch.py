@@ -104,6 +104,8 @@ class Watch:
         if self._options.since is None:
             self._initial = await reads.list_objects(self._store, self._selection, {})
             self._since = self._initial.revision
+        elif not self._since:
+            self._since = self._store.revision
         elif self._since < self._store.oldest:
             raise errors.expired(_too_old(self._since, self._store.oldest))
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from shepherd.store.base import StoreOpenError
@@ -21,8 +22,9 @@ class FileLock:
                 f"the data directory {path.parent} is in use by another server "
                 f"(process {holder}); stop it or choose another --data-dir"
             ) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
+        with suppress(OSError):  # a full disk: then the next server just cannot name us
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
 
     def release(self) -> None:
         # The file stays: removing it would let two servers lock two files of the same name.

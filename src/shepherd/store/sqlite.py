@@ -103,9 +103,9 @@ class SqliteStore(MemoryStore):
         await super().compact(keep_revisions)
         async with self._compacting:
             log = self._disk.log
-            while log.compacted < self.oldest:
+            while log.compacted < self.oldest and not self._closing:
                 await self._disk.run(log.compact, self.oldest)
-            while await self._disk.run(log.shrink):
+            while not self._closing and await self._disk.run(log.shrink):
                 pass
         return self.oldest
 
@@ -116,7 +116,8 @@ class SqliteStore(MemoryStore):
         self._filled.set()
         await self._committer
         await super().close()
-        await self._disk.close()
+        async with self._compacting:
+            await self._disk.close()
 
     def _latest(self, key: str) -> Item | None:
         step = self._ahead.get(key)

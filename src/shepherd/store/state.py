@@ -36,13 +36,11 @@ class State:
         """
         low = max(bisect_left(self._keys, span.start), bisect_right(self._keys, after))
         keys = self._keys[low : bisect_left(self._keys, span.end)]
-        items = self._items
-        if undo:
-            then = {key: items[key] for key in keys} | {
-                key: item for key, item in undo.items() if item and key in span and key > after
-            }
-            gone = {key for key, item in undo.items() if item is None}
-            keys = sorted(then.keys() - gone)
-            items = then
-        chosen = keys[:limit] if limit else keys
-        return Page([items[key] for key in chosen], revision, len(keys) - len(chosen))
+        changed = {key: item for key, item in undo.items() if key in span and key > after}
+        if changed:
+            then = {key: self._items[key] for key in keys} | changed
+            found = [item for _, item in sorted(then.items()) if item]
+            items = found[:limit] if limit else found
+            return Page(items, revision, len(found) - len(items))
+        items = [self._items[key] for key in (keys[:limit] if limit else keys)]
+        return Page(items, revision, len(keys) - len(items))

@@ -47,9 +47,13 @@ class ControlPlane:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, config: ControllerConfig | None = None, *, seed: int = 1
+        cls,
+        config: ControllerConfig | None = None,
+        *,
+        seed: int = 1,
+        controllers: bool = True,
     ) -> AsyncIterator["ControlPlane"]:
-        """Started, and stopped at the end."""
+        """Started, and stopped at the end; the API alone, without `controllers`."""
         clock, random = VirtualClock(), Random(seed)
         store = MemoryStore(clock=clock)
         api = ApiServer(
@@ -62,7 +66,7 @@ class ControlPlane:
         await api.start()
         client = Client(InProcessTransport(api.handle, User("tester", ("system:masters",))))
         manager = ControllerManager(client, clock=clock, random=random, config=config)
-        task = asyncio.ensure_future(manager.run())
+        task = asyncio.ensure_future(manager.run() if controllers else asyncio.sleep(0))
         try:
             yield cls(client, manager, clock, store)
         finally:

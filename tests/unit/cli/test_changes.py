@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.cli.rollout import progress, trouble
+from shepherd.cli.rollout import Bars, progress, trouble
 
 WEB = """
 apiVersion: apps/v1
@@ -90,6 +90,36 @@ def test_manifests_that_cannot_be_applied(sheepctl: Any, manifest: str, message:
     result = sheepctl("apply", "-f", "-", stdin=manifest)
     assert result.code == 1
     assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: dns}
+spec:
+  ports:
+  - {name: udp, port: 53, protocol: UDP}
+  - {name: tcp, port: 53, protocol: TCP}
+"""
+
+
+def test_two_ports_of_one_number_survive_an_edit(sheepctl: Any) -> None:
+    sheepctl("apply", "-f", "-", stdin=DNS)
+    sheepctl("apply", "-f", "-", stdin=DNS.replace("name: tcp", "name: stream"))
+    assert "53/UDP,53/TCP" in sheepctl("get", "service", "dns").out
+    assert sheepctl("apply", "-f", "-", stdin=DNS).out == "service/dns configured\n"
+    assert sheepctl("apply", "-f", "-", stdin=DNS).out == "service/dns unchanged\n"
+
+
+@pytest.mark.parametrize(
+    "bad", ["spec: 5", "spec: {ports: [a]}", "spec: {ports: [{}]}", "spec: [{}]", "metadata: []"]
+)
+def test_senseless_manifests_over_sound_objects(sheepctl: Any, bad: str) -> None:
+    sheepctl("apply", "-f", "-", stdin=DNS)
+    manifest = f"apiVersion: v1\nkind: Service\nmetadata: {{name: dns}}\n{bad}"
+    result = sheepctl("apply", "-f", "-", stdin=manifest)
+    assert result.code == 1
     assert result.err.count("\n") == 1
 
 
@@ -198,3 +228,18 @@ def test_what_holds_a_pod_up() -> None:
         "ErrImagePull: no such image"
     )
     assert trouble({"status": {"phase": "Running"}}) == ""
+
+
+def test_on_a_terminal_each_rollout_has_a_bar_and_its_troubles(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bars = Bars()
+    bars.show("a", progress(deployment(observedGeneration=1)), ["ErrImagePull: no such image"])
+    done = {"updatedReplicas": 2, "replicas": 2, "availableReplicas": 2, "readyReplicas": 2}
+    bars.show("b", progress(deployment(observedGeneration=1, **done)), [])
+    bars.close()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-2:] for line in lines if "ready" in line] == [
+        ["0/2", "ready"], ["2/2", "ready"],
+    ]  # fmt: skip
+    assert "ErrImagePull: no such image" in " ".join(lines)

@@ -28,6 +28,12 @@ def test_items_of_merged_lists_are_removed_by_their_key_and_kept_in_order() -> N
     }
 
 
+def test_items_that_their_key_cannot_tell_apart_are_replaced_as_a_whole() -> None:
+    ports = [{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]
+    patch = apply_patch(SERVICE, {}, {"spec": {"ports": ports}})
+    assert spec(patch) == {"ports": [{"$patch": "replace"}, *ports]}
+
+
 def test_fields_inside_items_are_removed_too() -> None:
     def pod(**container: Any) -> dict[str, Any]:
         containers = [{"name": "a", "image": "a:1"} | container]

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from shepherd.lib import httpd
 from shepherd.lib.http import Handler, Request, Response
 from shepherd.lib.httpd import HttpServer, certificate_user, serve
 
@@ -73,6 +74,38 @@ async def test_a_body_beyond_the_limit_is_refused_and_the_server_lives_on() -> N
                 assert (await answer.json())["reason"] == "RequestEntityTooLarge"
         async with session.post(url, data=b"x" * 1000) as answer:
             assert answer.status == 200
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(httpd, "STALL_SECONDS", 0.01)
+    async with serving(echo) as (_, server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab")
+        assert b"408" in await reader.readline()
+        writer.close()
+
+
+async def test_a_peer_that_reads_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(httpd, "STALL_SECONDS", 0.05)
+    closed = asyncio.Event()
+
+    async def flood() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 1_000_000
+        finally:
+            closed.set()
+
+    async def handle(request: Request) -> Response:
+        return Response(200, {}, flood())
+
+    async with serving(handle) as (_, server):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(closed.wait(), 10)
+        writer.close()
 
 
 async def test_chosen_paths_take_bodies_of_any_size_as_a_stream() -> None:
@@ -150,6 +183,24 @@ async def test_a_stream_is_closed_when_its_reader_goes_away() -> None:
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             assert await answer.content.readline() == b"tick\n"
         await asyncio.wait_for(ticks.closed.wait(), 5)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("lost"), ZeroDivisionError()])
+async def test_a_stream_that_breaks_off_does_not_look_whole(error: Exception) -> None:
+    async def half() -> AsyncIterator[bytes]:
+        yield b"tick\n"
+        raise error
+
+    async def handle(request: Request) -> Response:
+        return Response(200, {}, half())
+
+    async with (
+        serving(handle) as (url, _),
+        aiohttp.ClientSession() as session,
+    ):
+        with pytest.raises(aiohttp.ClientError):
+            async with session.get(url) as answer:
+                await answer.read()
 
 
 async def test_closing_ends_streams_cleanly_and_lets_requests_finish() -> None:

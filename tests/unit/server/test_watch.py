@@ -77,6 +77,15 @@ async def test_initial_events_end_with_a_bookmark_of_the_right_kind(api: Any) ->
     assert await events.take(1) == [("ADDED", "b")]
 
 
+async def test_a_watch_may_ask_not_to_be_told_of_what_there_is(api: Any) -> None:
+    await create(api, "a")
+    events = await api.watch(
+        f"{CONFIG_MAPS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+    )
+    await create(api, "b")
+    assert await events.take(1) == [("ADDED", "b")]
+
+
 async def test_objects_enter_and_leave_a_selection(api: Any) -> None:
     events = await api.watch(f"{CONFIG_MAPS}?watch=1&labelSelector=app%3Dweb")
     await create(api, "a")

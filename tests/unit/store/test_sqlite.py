@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.lib.clock import SystemClock
+from shepherd.store import log
 from shepherd.store.base import (
     ConflictError,
     Delete,
@@ -103,6 +104,17 @@ async def test_a_compacted_file_holds_the_present_alone_and_shrinks(path: Path) 
         assert db.execute("SELECT count(*) FROM log").fetchone() == (50,)
 
 
+async def test_the_file_follows_the_limits_of_the_history(path: Path) -> None:
+    store = await reopen(path, History(changes=100))
+    for _ in range(20):
+        await asyncio.gather(*(store.commit(Put(f"n/{k}", bytes(4000))) for k in range(50)))
+    await store.compact(1_000_000)  # no age asks for it, the limits do
+    assert (store.revision, store.oldest) == (1000, 900)
+    await store.close()
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM log").fetchone() == (150,)
+
+
 async def test_writes_go_on_while_history_is_compacted(path: Path) -> None:
     store = await reopen(path)
     for _ in range(40):
@@ -113,6 +125,19 @@ async def test_writes_go_on_while_history_is_compacted(path: Path) -> None:
         await store.commit(Put("n/0", b"during"))
         during += 1
     assert during > 1
+    await store.close()
+
+
+async def test_a_store_can_close_in_the_middle_of_a_compaction(path: Path) -> None:
+    store = await reopen(path)
+    for _ in range(20):
+        await asyncio.gather(*(store.commit(Put(f"n/{k}", b"")) for k in range(100)))
+    compaction = asyncio.create_task(store.compact(0))
+    await asyncio.sleep(0)
+    await store.close()
+    await compaction
+    store = await reopen(path)
+    assert await store.count(ALL) == 100
     await store.close()
 
 
@@ -238,6 +263,22 @@ async def test_the_database_of_another_program_is_not_touched(path: Path) -> Non
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     db.close()
+
+
+async def test_an_older_schema_is_brought_up_to_date(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await reopen(path)
+    await store.commit(Put("pods/a/x", b"1"))
+    await store.close()
+    later = (*log._MIGRATIONS, "ALTER TABLE meta ADD COLUMN note TEXT;")
+    monkeypatch.setattr(log, "_MIGRATIONS", later)
+    store = await reopen(path)
+    assert store.revision == 1
+    await store.close()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("SELECT compacted, note FROM meta").fetchone() == (0, None)
 
 
 async def test_a_lost_version_is_found_at_start(path: Path) -> None:

@@ -24,7 +24,7 @@ def _default(deployment: Object) -> None:
     child(deployment, "status")
 
 
-_PERCENT = re.compile("[0-9]+%")
+_PERCENT = re.compile("[0-9]{1,9}%")
 
 
 def _validate(deployment: Object) -> list[FieldError]:

@@ -229,10 +229,10 @@ def _validate_deadline_update(spec: Object, old: Object) -> Errors:
 
 
 def _validate_tolerations_update(spec: Object, old: Object) -> Errors:
-    def loose(toleration: Object) -> Object:
-        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+    def loose(toleration: Object) -> frozenset[tuple[str, str]]:
+        return frozenset(item for item in toleration.items() if item[0] != "tolerationSeconds")
 
-    kept = [loose(toleration) for toleration in spec.get("tolerations") or ()]
+    kept = {loose(toleration) for toleration in spec.get("tolerations") or ()}
     if any(loose(toleration) not in kept for toleration in old.get("tolerations") or ()):
         detail = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden_field("spec.tolerations", detail)

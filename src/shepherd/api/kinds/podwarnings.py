@@ -4,6 +4,8 @@ Source: kubernetes pkg/api/pod/warnings.go; the fields that Shepherd keeps and d
 its own, and leave this table when they come to life.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 
 from shepherd.api.kinds.checks import amount
@@ -26,6 +28,7 @@ _LIVE_VOLUMES = frozenset(
 )
 _LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret"))
 _NO_START = f"{_NO_EFFECT}; pods with it do not start"
+_REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
 _BYTES = ("memory", "ephemeral-storage")
 
 
@@ -80,7 +83,7 @@ def _repeats(items: list[Object] | None, key: str, path: str) -> Warnings:
     for index, item in enumerate(items or ()):
         value = item.get(key) or ""
         if value in seen:
-            yield f'{path}[{index}].{key}: duplicate {key} "{value}"'
+            yield f"{path}[{index}].{key}: duplicate {key} {json.dumps(value)}"
         seen.add(value)
 
 
@@ -95,19 +98,31 @@ def _container_warnings(
     resources = container.get("resources") or {}
     for kind in ("limits", "requests"):
         yield from _fractions(resources.get(kind) or {}, f"{path}.resources.{kind}")
-    seen: set[str] = set()
-    for index, variable in enumerate(container.get("env") or ()):
-        name = variable.get("name") or ""
-        # Building on the earlier value (`$(PATH):/more`) is the one good use of a repeat.
-        extends = f"$({name})" in (variable.get("value") or "")
-        if name in seen and not extends:
-            yield (
-                f'{path}.env[{index}]: hides previous definition of "{name}", '
-                "which may be dropped when using apply"
-            )
-        seen.add(name)
+    if variables := container.get("env"):
+        yield from _variable_warnings(variables, f"{path}.env")
     for index, port in enumerate(container.get("ports") or ()):
         yield from _port_warnings(port, f"{path}.ports[{index}]", ports)
+
+
+def _variable_warnings(variables: list[Object], path: str) -> Warnings:
+    first: dict[str, int] = {}
+    for index, variable in enumerate(variables):
+        first.setdefault(variable.get("name") or "", index)
+    for index, variable in enumerate(variables):
+        name, value = variable.get("name") or "", variable.get("value") or ""
+        references = _REFERENCE.findall(value) if "$(" in value else ()
+        # Building on the earlier value (`$(PATH):/more`) is the one good use of a repeat.
+        if first[name] < index and name not in references:
+            yield (
+                f'{path}[{index}]: hides previous definition of "{name}", '
+                "which may be dropped when using apply"
+            )
+        for reference in references:
+            if first.get(reference, 0) > index:
+                yield (
+                    f"{path}[{index}]: $({reference}) is not expanded here: "
+                    f'"{reference}" is defined further down'
+                )
 
 
 def _fractions(values: Mapping[str, object], path: str) -> Warnings:

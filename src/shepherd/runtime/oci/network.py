@@ -79,10 +79,10 @@ def link_name(sandbox_id: str) -> str:
 
 def prepare_bridge(config: NetworkConfig, subnet: Subnet) -> None:
     """Make the bridge with its address, and forward. What is there already stays."""
-    _write("/proc/sys/net/ipv4/ip_forward", "1")
+    write_setting("/proc/sys/net/ipv4/ip_forward", "1")
     # Without it the packets between two pods of one bridge pass no nft hook, and come back from a
     # service's backend with the wrong sender.
-    _write("/proc/sys/net/bridge/bridge-nf-call-iptables", "1", optional=True)
+    write_setting("/proc/sys/net/bridge/bridge-nf-call-iptables", "1", optional=True)
     with Netlink() as netlink:
         netlink.run(rtnetlink.bridge(config.bridge), ignore=rtnetlink.EXISTS)
         index = socket.if_nametoindex(config.bridge)
@@ -92,7 +92,7 @@ def prepare_bridge(config: NetworkConfig, subnet: Subnet) -> None:
             requests.append(rtnetlink.route(IPv4Network(config.service_cidr), index=index))
         netlink.run(*requests)
     # Lets 127.0.0.1:<node port> be rewritten to a pod.
-    _write(f"/proc/sys/net/ipv4/conf/{config.bridge}/route_localnet", "1")
+    write_setting(f"/proc/sys/net/ipv4/conf/{config.bridge}/route_localnet", "1")
 
 
 def delete_bridge(name: str) -> None:
@@ -133,7 +133,7 @@ def pin(
             if attachment:
                 _plug(host, master, attachment)
         for name, value in sysctls:
-            _write(f"/proc/sys/{name.replace('.', '/')}", value)
+            write_setting(f"/proc/sys/{name.replace('.', '/')}", value)
         for kind in kinds:
             kernel.mount(f"/proc/thread-self/ns/{kind}", folder / kind, None, kernel.MS_BIND)
 
@@ -191,7 +191,7 @@ def _in_thread(work: Callable[[], None]) -> None:
         raise errors[0]
 
 
-def _write(path: str, value: str, *, optional: bool = False) -> None:
+def write_setting(path: str, value: str, *, optional: bool = False) -> None:
     """Set a kernel setting, if it is not set so already."""
     with contextlib.suppress(FileNotFoundError) if optional else contextlib.nullcontext():
         setting = Path(path)

@@ -279,6 +279,10 @@ def test_a_gated_pod_may_still_be_told_where_to_run() -> None:
             f'{C}.env[1]: hides previous definition of "A", which may be dropped when using apply',
         ),
         (
+            with_container(env=[{"name": "A", "value": "$(B)"}, {"name": "B", "value": "2"}]),
+            f'{C}.env[0]: $(B) is not expanded here: "B" is defined further down',
+        ),
+        (
             with_container(ports=[{"containerPort": 1}, {"containerPort": 1}]),
             f"{C}.ports[1]: duplicate port definition with {C}.ports[0]",
         ),

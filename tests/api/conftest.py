@@ -1,0 +1,82 @@
+"""The API server behind a real socket, without and with TLS, and kubectl pointed at it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from shepherd.client.base import Client
+from shepherd.client.http import HttpTransport
+from shepherd.client.kubeconfig import Kubeconfig, write_kubeconfig
+from shepherd.lib.clock import SystemClock
+from shepherd.lib.httpd import serve
+from shepherd.server.app import ApiServer
+from shepherd.server.auth import Authenticator, CredentialAuthenticator, InsecureAuthenticator
+from shepherd.server.config import ServerConfig
+from shepherd.server.pki import Pki
+from shepherd.server.tokens import ServiceAccountTokens
+from shepherd.store.memory import MemoryStore
+
+KUBECTL = Path(sys.executable).parent / "kubectl"
+
+
+@dataclass
+class Served:
+    """A server on a socket, and how its administrator reaches it."""
+
+    config: Kubeconfig
+    home: Path
+
+    def client(self) -> Client:
+        transport = HttpTransport(self.config.server, ssl=self.config.ssl_context())
+        return Client(transport)
+
+    async def start_kubectl(self, *arguments: str) -> asyncio.subprocess.Process:
+        environment = os.environ | {
+            "KUBECONFIG": str(self.home / "kubeconfig"),
+            "HOME": str(self.home),
+        }
+        return await asyncio.create_subprocess_exec(
+            KUBECTL,
+            *arguments,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def kubectl(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
+        """What kubectl prints; on standard error, if it is to fail."""
+        process = await self.start_kubectl(*arguments)
+        out, err = await process.communicate(stdin.encode())
+        assert process.returncode == code, err.decode()
+        return (err if code else out).decode()
+
+
+@pytest.fixture(params=["plain", "tls"])
+async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
+    clock, random, store = SystemClock(), Random(1), MemoryStore()
+    authenticator: Authenticator = InsecureAuthenticator()
+    pki = None
+    if request.param == "tls":
+        pki = Pki.open(tmp_path / "pki", clock=clock)
+        accounts = ServiceAccountTokens(pki.service_account_key, clock, random)
+        authenticator = CredentialAuthenticator(store, accounts=accounts)
+    api = ApiServer(
+        store, config=ServerConfig(), clock=clock, random=random, authenticator=authenticator
+    )
+    await api.start()
+    httpd = await serve(api.handle, "127.0.0.1", 0, ssl=pki.serving_context() if pki else None)
+    config = Kubeconfig(f"http://127.0.0.1:{httpd.port}")
+    if pki:
+        url, admin = f"https://127.0.0.1:{httpd.port}", pki.admin
+        config = Kubeconfig(url, ca=pki.ca, certificate=admin.certificate, key=admin.key)
+    write_kubeconfig(tmp_path / "kubeconfig", config)
+    yield Served(config, tmp_path)
+    await httpd.close(1)
+    await store.close()

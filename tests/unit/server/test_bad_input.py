@@ -1,0 +1,121 @@
+"""Whatever arrives: a clear 4xx, nothing stored, and the server lives on."""
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+DEEP = b'{"metadata":{"name":"a"},"data":' + b'{"x":' * 5000 + b"1" + b"}" * 5000 + b"}"
+BODIES: dict[str, tuple[bytes, str, int]] = {
+    "empty": (b"", "application/json", 400),
+    "not JSON": (b"{nope", "application/json", 400),
+    "a list": (b"[]", "application/json", 400),
+    "a number": (b"7", "application/json", 400),
+    "null": (b"null", "application/json", 400),
+    "bad UTF-8": (b'{"metadata":{"name":"\xff"}}', "application/json", 400),
+    "lone surrogate": (b'{"metadata":{"name":"\\ud800"}}', "application/json", 400),
+    "too deep": (DEEP, "application/json", 400),
+    "wrong types": (b'{"metadata":{"name":"a"},"data":[1]}', "application/json", 400),
+    "name a number": (b'{"metadata":{"name":7}}', "application/json", 400),
+    "metadata a text": (b'{"metadata":"a"}', "application/json", 400),
+    "labels a list": (b'{"metadata":{"name":"a","labels":["x"]}}', "application/json", 400),
+    "bad YAML": (b"a: [", "application/yaml", 400),
+    "two documents": (b"a: 1\n---\nb: 2", "application/yaml", 400),
+    "not protobuf": (b"nope", "application/vnd.kubernetes.protobuf", 400),
+    "cut protobuf": (b"k8s\x00\x0a\xff\xff", "application/vnd.kubernetes.protobuf", 400),
+    "a form": (b"a=b", "application/x-www-form-urlencoded", 415),
+    "CBOR": (b"\xa0", "application/cbor", 415),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_bad_body_is_refused(api: Any, name: str, method: str) -> None:
+    body, content_type, code = BODIES[name]
+    path = CONFIG_MAPS if method == "POST" else f"{CONFIG_MAPS}/a"
+    if method == "PUT":
+        await api.ok("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}})
+    revision = api.store.revision
+    status = await api.fails(code, method, path, body, content_type=content_type)
+    assert status["message"]
+    assert "Traceback" not in status["message"]
+    assert api.store.revision == revision
+
+
+@pytest.mark.parametrize(
+    "content_type", ["merge-patch+json", "json-patch+json", "strategic-merge-patch+json"]
+)
+@pytest.mark.parametrize("body", [b"", b"{nope", b'"text"', b"7", b"null", DEEP, b"\xff"])
+async def test_a_bad_patch_is_refused(api: Any, content_type: str, body: bytes) -> None:
+    await api.ok("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}})
+    revision = api.store.revision
+    answer = await api.ask(
+        "PATCH", f"{CONFIG_MAPS}/a", body, content_type=f"application/{content_type}"
+    )
+    assert 400 <= answer.code < 500, answer.body
+    assert api.store.revision == revision
+
+
+async def test_server_side_apply_is_refused_with_its_reason(api: Any) -> None:
+    status = await api.fails(
+        415, "PATCH", f"{CONFIG_MAPS}/a", {}, content_type="application/apply-patch+yaml"
+    )
+    assert "server-side apply" in status["message"]
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+_pod_fields = st.sampled_from(
+    ["containers", "name", "image", "ports", "containerPort", "env", "labels", "resources",
+     "limits", "cpu", "volumes", "nodeName", "tolerations", "affinity", "securityContext"]
+)  # fmt: skip
+_pods = st.recursive(
+    _values,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_pod_fields, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(spec=_pods, metadata=_values)
+async def test_no_object_makes_the_server_fail(api: Any, spec: Any, metadata: Any) -> None:
+    body = json.dumps({"metadata": metadata, "spec": spec}).encode()
+    answer = await api.ask("POST", PODS, body)
+    assert answer.code < 500, (body, answer.body)
+    answer = await api.ask("POST", "/api/v1/namespaces/default/services", body)
+    assert answer.code < 500, (body, answer.body)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(patch=_values | st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), _values))
+@pytest.mark.parametrize("kind", ["merge-patch", "strategic-merge-patch", "json-patch"])
+async def test_no_patch_makes_the_server_fail(api: Any, kind: str, patch: Any) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    await api.ask("POST", PODS, pod)
+    content_type = f"application/{kind}+json"
+    for sub in ("", "/status"):
+        body = json.dumps(patch).encode()
+        answer = await api.ask("PATCH", f"{PODS}/p{sub}", body, content_type=content_type)
+        assert answer.code < 500, (body, answer.body)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=st.text(max_size=12))
+async def test_no_query_makes_the_server_fail(api: Any, text: str) -> None:
+    for name in ("labelSelector", "fieldSelector", "continue", "limit", "sendInitialEvents"):
+        answer = await api.ask("GET", f"{CONFIG_MAPS}?{name}={quote(text)}")
+        assert answer.code < 500, answer.body

@@ -119,7 +119,7 @@ def _runtime(config: Config, pod_cidr: str, service_cidr: str) -> tuple[Runtime,
     root = config.data_dir / "agent" / "sheep"
     return (
         OciRuntime(root, network=network, clock=_CLOCK, instance=instance),
-        NftDataplane(network, instance=instance),
+        NftDataplane(instance, service_cidr=service_cidr),
     )
 
 

@@ -1,8 +1,4 @@
-"""`Program`: the real `shepherd`, as its own process, for tests from the outside.
-
-A `NetworkNamespace` keeps a program's bridge, nft rules and traffic to itself: it has no uplink,
-so no packet can leave, and its end takes everything in it along.
-"""
+"""`Program`: the real `shepherd`, as its own process, for tests from the outside."""
 
 import json
 import os
@@ -11,8 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,53 +36,12 @@ def eventually(check: Callable[[], T], *, seconds: float = 30.0, what: str = "")
     raise AssertionError(f"not within {seconds} s: {what or check}; last: {last!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkNamespace:
-    """A pinned network namespace; commands enter it by `nsenter`, which keeps /sys as it is."""
-
-    path: Path
-
-    @property
-    def enter(self) -> list[str]:
-        """The words to put before a command."""
-        return ["nsenter", f"--net={self.path}"]
-
-    def run(self, *command: str) -> str:
-        """Run a command inside; its standard output. Raises CalledProcessError."""
-        result = subprocess.run(
-            [*self.enter, *command], capture_output=True, text=True, check=False
-        )
-        if result.returncode:
-            raise subprocess.CalledProcessError(
-                result.returncode, command, result.stdout, result.stderr
-            )
-        return result.stdout
-
-
-@contextmanager
-def network_namespace(path: Path) -> Iterator[NetworkNamespace]:
-    """Make a network namespace, pinned at `path`, with one address that is not loopback."""
-    path.touch()
-    subprocess.run(["unshare", f"--net={path}", "true"], check=True)
-    namespace = NetworkNamespace(path)
-    try:
-        namespace.run("ip", "link", "set", "lo", "up")
-        namespace.run("ip", "link", "add", "uplink", "type", "bridge")
-        namespace.run("ip", "address", "add", "192.0.2.10/24", "dev", "uplink")
-        namespace.run("ip", "link", "set", "uplink", "up")
-        yield namespace
-    finally:
-        subprocess.run(["umount", str(path)], check=False)
-        path.unlink(missing_ok=True)
-
-
 @dataclass
 class Program:
     """One `shepherd` process and the clients that speak to it."""
 
     data_dir: Path
     flags: list[str]
-    namespace: NetworkNamespace | None = None
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -103,7 +57,7 @@ class Program:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [str(BIN / "shepherd"), "--data-dir", str(self.data_dir), *self.flags]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*self._enter, *command], stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
         return self
 
     def wait_ready(self, seconds: float = 30.0) -> None:
@@ -125,19 +79,15 @@ class Program:
             for condition in node.get("status", {}).get("conditions", [])
         )
 
-    @property
-    def _enter(self) -> list[str]:
-        return self.namespace.enter if self.namespace else []
-
     def run(self, *command: str, check: bool = True) -> str:
-        """Run a command where the program is; its standard output."""
+        """Run a command with the program's kubeconfig; its standard output."""
         environment = os.environ | {
             "KUBECONFIG": str(self.kubeconfig),
             # kubectl's discovery cache, per cluster.
             "HOME": str(self.data_dir / "home"),
         }
         result = subprocess.run(
-            [*self._enter, *command], capture_output=True, text=True, env=environment, check=False
+            command, capture_output=True, text=True, env=environment, check=False, timeout=90
         )
         if check and result.returncode:
             raise AssertionError(f"{' '.join(command)}: {result.stderr.strip()}")
@@ -175,10 +125,9 @@ class Program:
             self.process = None
 
     def discard(self) -> None:
-        """End it with all its pods and remove its data. Never fails half-way."""
-        if self.process is None:
-            self.flags.append("--stop-pods")
-            self.start()
-        self.kubectl("delete", "deployments,pods", "--all", "-A", "--grace-period=0", check=False)
+        """End it with all its pods, and remove its data."""
+        self.stop()
+        self.flags.append("--stop-pods")
+        self.start().wait_ready()
         self.stop()
         shutil.rmtree(self.data_dir, ignore_errors=True)

@@ -8,7 +8,6 @@ import pytest
 
 from shepherd.testing.program import Program, eventually
 
-pytestmark = pytest.mark.e2e
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "web.yaml")
 
 
@@ -76,7 +75,6 @@ def test_rolling_update_keeps_the_service_answering_and_can_be_undone(web: Progr
     web.kubectl("set", "env", "deployment/web", "PORT=8080", "COLOUR=blue")
     with subprocess.Popen(
         [
-            *web._enter,
             "sh",
             "-c",
             f"for i in $(seq 60); do curl -sf -m 2 {service} || echo FAIL; sleep 0.05; done",

@@ -7,7 +7,6 @@ import pytest
 
 from shepherd.testing.program import Program, eventually
 
-pytestmark = pytest.mark.e2e
 IMAGE = "shepherd.local/demo:1"
 
 

@@ -1,25 +1,23 @@
 """Over TLS: who gets in, who does not, and how an agent becomes a member."""
 
-import json
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from shepherd.agent.identity import Identity, JoinError, ensure_identity, keep_fresh
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import LEASE, NODE, POD, SECRET
 from shepherd.client.base import Client
 from shepherd.client.http import HttpTransport
 from shepherd.client.kubeconfig import Kubeconfig, read_kubeconfig, write_kubeconfig
 from shepherd.lib.clock import SystemClock
-from shepherd.lib.http import Request
+from shepherd.lib.http import Request, Response
 from shepherd.lib.httpd import serve
+from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import CredentialAuthenticator
 from shepherd.server.authorization import BuiltinAuthorizer
@@ -28,6 +26,7 @@ from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
+from shepherd.testing.virtual import VirtualClock, eventually
 
 
 @dataclass
@@ -72,22 +71,17 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     await httpd.close(1)
 
 
-def new_key() -> tuple[str, str]:
-    """A signing request and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return request.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode(), pem.decode()
-
-
-async def joined(cluster: Cluster, node: str) -> Kubeconfig:
-    """What a new agent knows after its join."""
-    csr, key = new_key()
-    client = cluster.client(cluster.config(token=cluster.token.split(".")[2]))
-    body = json.dumps({"node": node, "csr": csr, "addresses": ["127.0.0.1"]}).encode()
-    answer = json.loads(await client.raw("POST", "/shepherd/v1/join", body=body))
-    await client.transport.close()
-    return cluster.config(answer["certificate"], key)
+async def join(cluster: Cluster, directory: Path, token: str) -> Identity:
+    """Become a member, as an agent does."""
+    return await ensure_identity(
+        directory,
+        url=cluster.url,
+        node_name="n1",
+        token=token,
+        addresses=["127.0.0.1"],
+        clock=SystemClock(),
+        random=Random(1),
+    )
 
 
 async def test_the_admin_kubeconfig_opens_everything(cluster: Cluster, tmp_path: Path) -> None:
@@ -132,8 +126,11 @@ async def test_plain_http_gets_no_answer_from_the_tls_port(cluster: Cluster) -> 
         await cluster.status("/version", Kubeconfig(cluster.url.replace("https", "http")))
 
 
-async def test_a_joined_agent_does_a_nodes_work_and_no_more(cluster: Cluster) -> None:
-    client = cluster.client(await joined(cluster, "n1"))
+async def test_a_joined_agent_does_a_nodes_work_and_no_more(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    identity = await join(cluster, tmp_path / "agent", cluster.token)
+    client = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))
     await client.create(NODE, {"metadata": {"name": "n1"}})
     await client.patch(NODE, "n1", None, {"status": {"phase": "Running"}}, sub="status")
     lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}}
@@ -152,22 +149,50 @@ async def test_a_joined_agent_does_a_nodes_work_and_no_more(cluster: Cluster) ->
     await client.transport.close()
 
 
-async def test_a_join_without_the_secret_is_refused(cluster: Cluster) -> None:
-    body = json.dumps({"node": "n1", "csr": new_key()[0]}).encode()
-    for token in ("", "wrong"):
-        client = cluster.client(cluster.config(token=token))
-        with pytest.raises(ApiError, match="join token") as caught:
-            await client.raw("POST", "/shepherd/v1/join", body=body)
-        assert caught.value.code == 401
-        await client.transport.close()
+async def test_a_join_token_with_another_secret_or_ca_is_refused(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    version, ca_hash, secret = cluster.token.split(".")
+    for token in (f"{version}.{ca_hash}.wrong", f"{version}.{'0' * 64}.{secret}"):
+        with pytest.raises(JoinError, match="take"):
+            await join(cluster, tmp_path / "agent", token)
 
 
-async def test_an_agent_renews_its_certificate_with_the_old_one(cluster: Cluster) -> None:
-    client = cluster.client(await joined(cluster, "n1"))
-    csr, key = new_key()
-    body = json.dumps({"node": "n1", "csr": csr}).encode()
-    answer = json.loads(await client.raw("POST", "/shepherd/v1/join", body=body))
-    renewed = cluster.client(cluster.config(answer["certificate"], key))
-    assert (await renewed.list(POD)).items == []
+async def test_an_agent_renews_its_certificate_with_the_old_one(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    identity = await join(cluster, tmp_path / "agent", cluster.token)
+    client = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))
+    first = identity.renewal_due()
+    due = VirtualClock(epoch=first)
+    renewing = asyncio.create_task(
+        keep_fresh(identity, client, addresses=[], clock=due, random=Random(1))
+    )
+    await eventually(lambda: identity.renewal_due() != first)
+    await cancel_and_wait(renewing)
     await client.transport.close()
+    renewed = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))
+    assert (await renewed.list(POD)).items == []
     await renewed.transport.close()
+
+
+async def test_the_server_reaches_the_agents_endpoint_and_no_stranger_does(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    identity = await join(cluster, tmp_path / "agent", cluster.token)
+
+    async def endpoint(request: Request) -> Response:
+        assert request.peer
+        return Response(200, body=request.peer.name.encode())
+
+    httpd = await serve(endpoint, "127.0.0.1", 0, ssl=identity.serving_ssl())
+    url = f"https://127.0.0.1:{httpd.port}"
+    server = HttpTransport(url, ssl=cluster.pki.node_context())
+    response = await server.send(Request("GET", "/pods"))
+    assert response.body == b"system:shepherd-server"
+    stranger = HttpTransport(url, ssl=cluster.config().ssl_context())
+    with pytest.raises(ConnectionError):
+        await stranger.send(Request("GET", "/pods"))
+    for transport in (server, stranger):
+        await transport.close()
+    await httpd.close(1)

@@ -13,7 +13,7 @@ import pytest
 
 from shepherd.runtime.oci import kernel
 from shepherd.runtime.oci.cgroups import Cgroups
-from shepherd.runtime.oci.rtnetlink import Netlink, link_up
+from shepherd.runtime.oci.rtnetlink import MISSING, Netlink, link_delete, link_up
 
 ROOT = Path(__file__).parents[2]
 DEMO_IMAGE = ROOT / "build" / "demo-image.tar"
@@ -57,9 +57,11 @@ def instance(tmp_path: Path) -> Iterator[str]:
 
 
 def clean_up(folder: Path, instance: str) -> None:
-    """End the processes in the instance's cgroups, and the mounts in a directory."""
+    """End the processes in the instance's cgroups, the mounts in a directory, and its bridge."""
     cgroups = Cgroups()
     for group in cgroups.below(f"/{instance}"):
         cgroups.kill(group)
     for point in kernel.mount_points(folder):
         kernel.unmount(point)
+    with Netlink() as netlink:
+        netlink.run(link_delete(instance), ignore=MISSING)

@@ -97,11 +97,11 @@ def apply(
     if config.get("metadata", {}).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     node = root(type)
+    config = _bare(config)
     current = _bare(live or {})
     claims = _claims(live or {})
-    if live and not claims:
-        fields = _tracked(fields_of(current, node), ())
-        before = Writer(BEFORE_FIRST_APPLY, UPDATE, str(live.get("apiVersion", "")))
+    if live and not claims and (fields := _tracked(fields_of(current, node), ())):
+        before = Writer(BEFORE_FIRST_APPLY, UPDATE, live.get("apiVersion") or writer.api_version)
         claims[before.identity] = _Claim(before, fields)
     old_claims = dict(claims)
     last = claims.get(writer.identity)
@@ -178,9 +178,13 @@ def _claims(obj: Object) -> _Claims:
 def _with_claims(obj: Object, claims: _Claims) -> Object:
     if not claims:
         return obj
-    entries = [_entry(claim) for claim in claims.values()]
-    entries.sort(key=lambda e: (e["operation"], e.get("time", ""), e["manager"], e["apiVersion"]))
+    entries = [_entry(claim) for claim in sorted(claims.values(), key=_order)]
     return obj | {"metadata": obj.get("metadata", {}) | {"managedFields": entries}}
+
+
+def _order(claim: _Claim) -> tuple[str, ...]:
+    writer = claim.writer
+    return (writer.operation, writer.time, writer.manager, writer.api_version, writer.subresource)
 
 
 def _entry(claim: _Claim) -> Object:

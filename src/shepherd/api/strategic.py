@@ -163,7 +163,7 @@ def _identity(field: Field | None) -> Callable[[Any], Hashable]:
 
 def _key_of(item: Any, key: str) -> Hashable:
     if not isinstance(item, dict) or key not in item:
-        raise _unfit(f"map: {item} does not contain declared merge key: {key}")
+        raise _unfit(f"a list item does not contain the declared merge key: {key}")
     return _scalar(item[key])
 
 

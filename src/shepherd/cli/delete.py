@@ -70,7 +70,8 @@ def command(
                 if error.code != 404 or not ignore_not_found:
                     raise
                 continue
-            echo(f'{qualified(resource.group, resource.kind.lower())} "{name}" deleted')
+            where = f" from {namespace} namespace" if namespace else ""
+            echo(f'{qualified(resource.group, resource.kind.lower())} "{name}" deleted{where}')
             uid = (answer.get("metadata") or {}).get("uid") or ""
             marked.append(((resource, namespace, name), uid))
         if wait and not force:

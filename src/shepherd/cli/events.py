@@ -46,11 +46,13 @@ def command(session: Session, all_namespaces: bool, what: str, types: str) -> No
     session.run(show)
 
 
-def last_seen(event: Object) -> str:
-    """When an event happened last, in a form that sorts."""
+def last_seen(event: Object) -> tuple[str, int]:
+    """When an event happened last, in a form that sorts: to the second, then as it was written."""
     series = event.get("series") or {}
     stamp = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return str(stamp or event["metadata"].get("creationTimestamp") or "")
+    metadata = event["metadata"]
+    written = int(metadata.get("resourceVersion") or 0)
+    return str(stamp or metadata.get("creationTimestamp") or ""), written
 
 
 def event_rows(events: list[Object], now: float) -> tuple[list[str], list[list[object]]]:

@@ -66,8 +66,8 @@ def command(
                 )
                 if not view.show(answers):
                     inside = namespace and any(t.resource.namespaced for t in targets)
-                    where = f" in {namespace} namespace" if inside else ""
-                    click.echo(f"No resources found{where}.", err=True)
+                    where = f" in {namespace} namespace." if inside else ""
+                    click.echo(f"No resources found{where}", err=True)
 
     session.run(show)
 

@@ -48,11 +48,17 @@ def table_lines(
         if coloured():
             bold = header and number == 0
             padded = [
-                click.style(cell, bold=True) if bold else click.style(cell, fg=colour_of(text))
-                for cell, text in zip(padded, row, strict=True)
+                _coloured(cell, text, bold=bold) for cell, text in zip(padded, row, strict=True)
             ]
         lines.append(GAP.join(padded).rstrip())
     return lines
+
+
+def _coloured(cell: str, text: str, *, bold: bool) -> str:
+    colour = colour_of(text)
+    if bold:
+        return click.style(cell, bold=True)
+    return click.style(cell, fg=colour) if colour else cell
 
 
 def _cell(value: object) -> str:

@@ -179,8 +179,7 @@ class Cache:
     def place(self, pod: PodInfo, node_name: str) -> None:
         """Count `pod` on a node: assumed by a decision, or seen to be bound."""
         if (known := self._placed.get(pod.key)) is not None:
-            same_place = known[0] == node_name and known[1].shape is pod.shape
-            if same_place and known[1].labels == pod.labels:
+            if known[0] == node_name and known[1].counts_as(pod):
                 return
             self.remove(pod.key)
         self._placed[pod.key] = (node_name, pod)

@@ -5,8 +5,9 @@ import logging
 from random import Random
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import NODE, POD
+from shepherd.api.kinds import NAMESPACE, NODE, POD
 from shepherd.api.meta import format_time
+from shepherd.api.objects import Namespace
 from shepherd.api.resource import Object
 from shepherd.client.base import Client
 from shepherd.client.informer import Informer
@@ -49,6 +50,8 @@ class Scheduler:
         self._pods = Informer(
             client, POD, Pod, clock=clock, random=random, field_selector=_UNFINISHED
         )
+        self._namespaces = Informer(client, NAMESPACE, Namespace, clock=clock, random=random)
+        self._namespaces.on_change(self._namespace_changed)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
 
@@ -56,10 +59,9 @@ class Scheduler:
         """Schedule until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
-            group.create_task(self._nodes.run())
-            group.create_task(self._pods.run())
-            await self._nodes.synced()
-            await self._pods.synced()
+            for informer in (self._namespaces, self._nodes, self._pods):
+                group.create_task(informer.run())
+                await informer.synced()
             while True:
                 await self._calls.acquire()
                 entry = await self._queue.pop()
@@ -68,6 +70,13 @@ class Scheduler:
                 await asyncio.sleep(0)
 
     # What happened
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        """Its labels may bear on pod affinity."""
+        if old and new and old.metadata.labels != new.metadata.labels:
+            for pod in list(self._pods.all()):
+                if pod.metadata.namespace == new.metadata.name:
+                    self._pod_changed(pod, pod)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -104,7 +113,9 @@ class Scheduler:
         self._queue.wake(lambda unplaced: unplaced.helped_by_pods or unplaced.helped_by_node(node))
 
     def _info(self, pod: Pod) -> PodInfo:
-        return PodInfo(pod.metadata.key, pod, self._shapes.of(pod))
+        namespace = self._namespaces.get(pod.metadata.namespace)
+        labels = namespace.metadata.labels if namespace else {}
+        return PodInfo(pod.metadata.key, pod, self._shapes.of(pod), labels)
 
     # What to do
 

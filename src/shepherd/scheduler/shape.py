@@ -5,15 +5,16 @@ keeps, is therefore kept once for a shape and not for each pod.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from shepherd.api.objects.meta import ObjectMeta
 from shepherd.api.objects.pod import Affinity, PodAffinity, PodAffinityTerm
 from shepherd.api.quantity import millis, whole
-from shepherd.api.selectors import selector_of
+from shepherd.api.selectors import NOTHING, Requirement, Selector, selector_of
 from shepherd.scheduler.objects import Amounts, Container, Pod, PodSpec
 
 HostPort = tuple[str, str, int]
@@ -49,25 +50,54 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Pods that a (anti-)affinity term means, and the node label that says what "near" is."""
+    """Pods that a (anti-)affinity term means, and the node label that says what "near" is.
+
+    The selectors are compared by their texts.
+    """
 
     topology_key: str
-    namespaces: frozenset[str] | None
-    """None is all."""
-    selector: str
-    matches_labels: Callable[[Mapping[str, str]], bool] = field(compare=False)
+    namespaces: frozenset[str]
+    selectors: tuple[str, str]
+    labels_match: Callable[[Mapping[str, str]], bool] = field(compare=False)
+    namespace_matches: Callable[[Mapping[str, str]], bool] = field(compare=False)
 
     def matches(self, pod: "PodInfo") -> bool:
-        in_reach = self.namespaces is None or pod.namespace in self.namespaces
-        return in_reach and self.matches_labels(pod.labels)
+        in_reach = pod.namespace in self.namespaces or self.namespace_matches(pod.namespace_labels)
+        return in_reach and self.labels_match(pod.labels)
 
 
-def pod_term(term: PodAffinityTerm, namespace: str) -> PodTerm:
-    """A term of a pod in `namespace`."""
-    selector = selector_of(term.label_selector)
-    everywhere = term.namespace_selector is not None
-    namespaces = None if everywhere else frozenset(term.namespaces or (namespace,))
-    return PodTerm(term.topology_key, namespaces, str(selector), selector.matches)
+def pod_term(term: PodAffinityTerm, meta: ObjectMeta) -> PodTerm:
+    """A term of the pod with the metadata `meta`."""
+    selector = with_label_keys(
+        selector_of(term.label_selector),
+        meta.labels,
+        same=term.match_label_keys,
+        different=term.mismatch_label_keys,
+    )
+    own = () if term.namespaces or term.namespace_selector else (meta.namespace,)
+    spaces = selector_of(term.namespace_selector)
+    texts = str(selector), "" if spaces is NOTHING else f"({spaces})"
+    namespaces = frozenset((*term.namespaces, *own))
+    return PodTerm(term.topology_key, namespaces, texts, selector.matches, spaces.matches)
+
+
+def with_label_keys(
+    selector: Selector,
+    labels: Mapping[str, str],
+    *,
+    same: Sequence[str],
+    different: Sequence[str] = (),
+) -> Selector:
+    """`selector`, and of the labels with these keys the value that the pod itself has, or not."""
+    if selector is NOTHING:
+        return selector
+    more = [
+        Requirement(key, operator, frozenset({labels[key]}))
+        for operator, keys in (("in", same), ("notin", different))
+        for key in keys
+        if key in labels
+    ]
+    return Selector((*selector.requirements, *more))
 
 
 class Shapes:
@@ -98,7 +128,7 @@ class Shapes:
         key = self._encoder.encode(parts)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = _shape(spec, workload, meta.namespace)
+            shape = self._shapes[key] = _shape(spec, workload, meta)
             if len(self._shapes) > _MAX_SHAPES:
                 self._shapes.popitem(last=False)
         else:
@@ -114,6 +144,13 @@ class PodInfo:
     """`namespace/name`."""
     pod: Pod
     shape: Shape
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+
+    def counts_as(self, other: "PodInfo") -> bool:
+        """No rule can tell this state of a placed pod from the other."""
+        same_labels = self.labels == other.labels
+        same_namespace = self.namespace_labels == other.namespace_labels
+        return self.shape is other.shape and same_labels and same_namespace
 
     @property
     def labels(self) -> dict[str, str]:
@@ -124,7 +161,7 @@ class PodInfo:
         return self.pod.metadata.namespace
 
 
-def _shape(spec: PodSpec, workload: str, namespace: str) -> Shape:
+def _shape(spec: PodSpec, workload: str, meta: ObjectMeta) -> Shape:
     requests = _pod_requests(spec, {})
     scored = _pod_requests(spec, {"cpu": DEFAULT_CPU_MILLIS, "memory": DEFAULT_MEMORY_BYTES})
     affinity = spec.affinity or Affinity()
@@ -135,16 +172,16 @@ def _shape(spec: PodSpec, workload: str, namespace: str) -> Shape:
         score_cpu=scored.get("cpu", 0),
         score_memory=scored.get("memory", 0),
         ports=_host_ports(spec),
-        affinity=_required(affinity.pod_affinity, namespace),
-        anti_affinity=_required(affinity.pod_anti_affinity, namespace),
+        affinity=_required(affinity.pod_affinity, meta),
+        anti_affinity=_required(affinity.pod_anti_affinity, meta),
     )
 
 
-def _required(affinity: PodAffinity | None, namespace: str) -> tuple[PodTerm, ...]:
+def _required(affinity: PodAffinity | None, meta: ObjectMeta) -> tuple[PodTerm, ...]:
     if affinity is None:
         return ()
     terms = affinity.required_during_scheduling_ignored_during_execution
-    return tuple(pod_term(term, namespace) for term in terms)
+    return tuple(pod_term(term, meta) for term in terms)
 
 
 def _pod_requests(spec: PodSpec, default: Resources) -> Resources:

@@ -18,7 +18,7 @@ from shepherd.lib.http import User
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.routes import Route
 from shepherd.server.services import ServiceAllocator
-from shepherd.store.base import Store
+from shepherd.store.base import ConflictError, Store
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 """Namespaces that cannot be deleted."""
@@ -35,6 +35,8 @@ class Attributes:
     """One write that asks to be admitted."""
 
     operation: Literal["create", "update", "delete"]
+    """What becomes of it: an update that removes the last finalizer is a delete, and a delete that
+    must wait is an update."""
     route: Route
     obj: Object
     old: Object | None
@@ -79,7 +81,10 @@ class Admission:
             plugin(asked.obj)
 
     async def reserve(self, asked: Attributes) -> None:
-        """Take what the object needs; `asked.settle` keeps or returns it. Raises ApiError."""
+        """Take what the object needs; `asked.settle` keeps or returns it.
+
+        Raises ApiError, and ConflictError if what is to be created is there already.
+        """
         if asked.route.resource is not SERVICE:
             return
         if asked.operation == "delete":
@@ -89,8 +94,8 @@ class Admission:
         if asked.operation == "create":
             # Who creates what is there learns that, not that its port is taken (by itself).
             key = object_key(SERVICE, metadata["namespace"], metadata["name"])
-            if await self._store.get(key):
-                raise errors.already_exists("", SERVICE.plural, metadata["name"])
+            if there := await self._store.get(key):
+                raise ConflictError(key, 0, there.revision)
         asked.on_end(self._services.reserve(asked.obj, asked.old).end)
 
     async def _namespace_lifecycle(self, route: Route) -> None:

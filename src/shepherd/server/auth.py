@@ -86,7 +86,7 @@ class CredentialAuthenticator:
         if scheme.lower() == "bearer" and token.strip():
             # A bad token is refused even where none is needed, as upstream does.
             return _authenticated(await self._bearer(token.strip()))
-        if request.path.split("/")[1] in OPEN_PATHS:
+        if request.path[1:].partition("/")[0] in OPEN_PATHS:
             return ANONYMOUS
         raise errors.unauthorized()
 

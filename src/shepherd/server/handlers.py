@@ -141,24 +141,20 @@ class Handlers:
         return _written(form, written, decoded.warnings, code=201)
 
     async def update(self, call: Call, merge: registry.Merge = registry.main) -> Response:
-        form = self._form(call)
-        decoded = call.body(*call.kind)
-        obj = _stored(call.route, decoded.object)
-        written = await self.registry.update(
-            call.route, lambda old: obj, call.user, merge=merge, dry_run=call.dry_run
-        )
-        return _written(form, written, decoded.warnings)
+        return await self._change(call, lambda old: call.body(*call.kind), merge)
 
     async def patch(self, call: Call, merge: registry.Merge = registry.main) -> Response:
+        return await self._change(call, call.patch(*call.kind), merge)
+
+    async def _change(self, call: Call, change: Patcher, merge: registry.Merge) -> Response:
+        """Update the object by `change`, which sees and makes it as it is served."""
         form = self._form(call)
-        patch = call.patch(*call.kind)
         warnings: list[str] = []
 
         def make(old: Object) -> Object:
-            served = to_served(old) if call.route.converted else old
-            patched = patch(served)
-            warnings[:] = patched.warnings
-            return _stored(call.route, patched.object)
+            wanted = change(to_served(old) if call.route.converted else old)
+            warnings[:] = wanted.warnings
+            return _stored(call.route, wanted.object)
 
         written = await self.registry.update(
             call.route, make, call.user, merge=merge, dry_run=call.dry_run

@@ -106,11 +106,15 @@ class Hub:
 
     async def open(self, selection: Selection, since: int) -> Stream:
         """A stream of the changes behind `since`; `close` it. Raises ExpiredError."""
-        while self._pump is None or self.revision < since:
-            await self._advance()
-        if since < self._store.oldest:
-            oldest = self._store.oldest
-            raise ExpiredError(f"too old resource version: {since} ({oldest})")
+        try:
+            while self._pump is None or self.revision < since:
+                await self._advance()
+            if since < self._store.oldest:
+                oldest = self._store.oldest
+                raise ExpiredError(f"too old resource version: {since} ({oldest})")
+        except BaseException:
+            await self._rest()
+            raise
         stream = Stream(selection, since)
         missed = []
         for change in reversed(self._history):
@@ -136,6 +140,10 @@ class Hub:
                 del self._fields[prefix][field]
         if not streams:
             del self._streams[stream.home]
+        await self._rest()
+
+    async def _rest(self) -> None:
+        """Stop reading if nobody listens."""
         if not self._streams and self._pump:
             pump, self._pump = self._pump, None
             await cancel_and_wait(pump)

@@ -29,7 +29,7 @@ def normal_form(resource: Resource, obj: Object) -> Object:
     head: Object = {
         "kind": resource.kind,
         "apiVersion": resource.api_version,
-        "metadata": obj.get("metadata") or {},
+        "metadata": dict(obj.get("metadata") or {}),
     }
     return head | {key: value for key, value in obj.items() if key not in head}
 

@@ -71,23 +71,19 @@ class Registry:
         await self._admission.admit(asked)
         resource.prepare(obj, None)
         _accept(resource, obj, resource.validate(obj))
-        await self._admission.reserve(asked)
-        for attempt in range(1, _NAMES_TO_TRY + 1):
+        for _ in range(1 if named else _NAMES_TO_TRY):
             key = object_key(resource, route.namespace, obj["metadata"]["name"])
-            write = Put(key, encode(obj), expected=0)
             try:
-                revision = await self._commit(asked, write, dry_run)
-            except ConflictError as error:
-                if named or attempt == _NAMES_TO_TRY:
-                    raise _exists(route, obj["metadata"]["name"]) from error
-                metadata.generate_name(resource, obj["metadata"], self._random)
-                resource.default(obj)
-            else:
-                break
-        return Written(write.value, revision, warnings=resource.warnings(obj))
+                return await self._commit(asked, key, 0, dry_run=dry_run)
+            except ConflictError:
+                taken = obj["metadata"]["name"]
+                if not named:
+                    metadata.generate_name(resource, obj["metadata"], self._random)
+                    resource.default(obj)
+        raise errors.already_exists(route.group, resource.plural, taken)
 
     async def update(
-        self, route: Route, make: Make, user: User, *, merge: "Merge", dry_run: bool = False
+        self, route: Route, make: Make, user: User, *, merge: Merge, dry_run: bool = False
     ) -> Written:
         """Replace the object by what `make` wants, as far as `merge` lets it.
 
@@ -121,16 +117,9 @@ class Registry:
         if merge is main:
             found += resource.validate(new) + resource.validate_update(new, old)
         _accept(resource, new, found)
-        gone = finished(resource, new)
-        if gone:
+        if finished(resource, new):
             asked.operation = "delete"
-        await self._admission.reserve(asked)
-        value = encode(new)
-        write = (
-            Delete(item.key, item.revision, value) if gone else Put(item.key, value, item.revision)
-        )
-        revision = await self._commit(asked, write, dry_run)
-        return Written(value, revision or item.revision, gone, resource.warnings(new))
+        return await self._commit(asked, item.key, item.revision, dry_run=dry_run)
 
     async def delete(self, route: Route, options: DeleteOptions, user: User) -> Written:
         """Remove the object, or mark it for those who must act first."""
@@ -152,14 +141,9 @@ class Registry:
         marked = mark(route.resource, old, options, self._clock.now())
         if marked == old:
             return Written(item.value, item.revision)
-        write: Put | Delete
-        if marked is None:
-            await self._admission.reserve(asked)
-            write = Delete(item.key, item.revision)
-        else:
-            write = Put(item.key, encode(marked), item.revision)
-        revision = await self._commit(asked, write, options.dry_run)
-        return Written(write.value or item.value, revision or item.revision, marked is None)
+        if marked is not None:
+            asked.operation, asked.obj = "update", marked
+        return await self._commit(asked, item.key, item.revision, dry_run=options.dry_run)
 
     async def item(self, route: Route) -> Item:
         """The stored object. Raises ApiError 404."""
@@ -168,17 +152,25 @@ class Registry:
             raise _not_found(route)
         return item
 
-    async def _commit(self, asked: Attributes, write: Put | Delete, dry_run: bool) -> int:
-        """Commit and tell the reservations how it ended. 0 for a dry run."""
-        revision = 0
-        stored = False
+    async def _commit(
+        self, asked: Attributes, key: str, expected: int, *, dry_run: bool
+    ) -> Written:
+        """Reserve what the write needs, store it, and settle how that ended.
+
+        Raises ConflictError if the key's revision is no longer `expected`.
+        """
+        await self._admission.reserve(asked)
+        gone, revision, stored = asked.operation == "delete", expected, False
         try:
+            value = encode(asked.obj)
             if not dry_run:
+                write = Delete(key, expected, value) if gone else Put(key, value, expected)
                 revision = await self.store.commit(write)
                 stored = True
         finally:
             asked.settle(stored)
-        return revision
+        warnings = [] if gone else asked.route.resource.warnings(asked.obj)
+        return Written(value, revision, gone, warnings)
 
     async def _catch_up(self, route: Route, error: ConflictError) -> None:
         """Wait until the write that came first can be read."""
@@ -259,7 +251,3 @@ def conflict(route: Route, detail: str) -> errors.ApiError:
 
 def _not_found(route: Route) -> errors.ApiError:
     return errors.not_found(route.group, route.resource.plural, route.name)
-
-
-def _exists(route: Route, name: str) -> errors.ApiError:
-    return errors.already_exists(route.group, route.resource.plural, name)

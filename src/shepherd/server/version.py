@@ -1,13 +1,13 @@
 """The version that the API answers with: of the Kubernetes API it speaks, and our own."""
 
 import platform
-from importlib.metadata import version
 
-_OURS = version("shepherd")
+from shepherd import __version__
+
 VERSION = {
     "major": "1",
     "minor": "37",
-    "gitVersion": f"v1.37.0+shepherd.{_OURS}",
+    "gitVersion": f"v1.37.0+shepherd.{__version__}",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",

@@ -1,8 +1,8 @@
 """Watch streams: what happens to the selected objects, as lines of JSON.
 
-An event is encoded once for all streams of its form. A
-slow reader holds up nobody: the store cuts it off and it gets 410. Source: "Kubernetes API
-Concepts", "Efficient detection of changes"; KEP-3157 (watch list).
+An event is encoded once for all streams of its form. A slow reader holds up nobody: the hub cuts it
+off and it gets 410. Source: "Kubernetes API Concepts", "Efficient detection of changes"; KEP-3157
+(watch list).
 """
 
 import asyncio

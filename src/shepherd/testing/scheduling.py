@@ -73,8 +73,12 @@ class Scene:
         for item in nodes:
             self.cache.set_node(item)
 
+        self.namespaces: dict[str, dict[str, str]] = {}
+        """Labels of namespaces."""
+
     def info(self, item: Pod) -> PodInfo:
-        return PodInfo(item.metadata.key, item, self.shapes.of(item))
+        labels = self.namespaces.get(item.metadata.namespace, {})
+        return PodInfo(item.metadata.key, item, self.shapes.of(item), labels)
 
     def put(self, item: Pod, node_name: str) -> None:
         """Place a pod where the test wants it."""

@@ -204,3 +204,9 @@ def test_custom_resources() -> None:
     smaller = config | {"spec": {"l": [2]}}
     live = apply(live, smaller, None, Writer("kubectl", "Apply", "example.com/v1"))
     assert live["spec"] == {"l": [2]}
+
+
+def test_applying_only_what_nobody_tracks() -> None:
+    live = apply(None, deployment(managedFields=[]), TYPE, applier())
+    assert managers(live) == {}
+    assert apply(live, deployment(), TYPE, applier()) is live

@@ -139,10 +139,13 @@ def test_delete_by_file_name_and_label(sheepctl: Any) -> None:
     for name in ("a", "b", "c"):
         sheepctl.given("ConfigMap", name, metadata={"labels": {"of": name}})
     result = sheepctl("delete", "-f", "-", stdin=WEB)
-    assert result.out == 'deployment.apps "web" deleted\nservice "web" deleted\n'
-    assert sheepctl("delete", "cm", "a").out == 'configmap "a" deleted\n'
-    assert sheepctl("delete", "cm", "-l", "of=b").out == 'configmap "b" deleted\n'
-    assert sheepctl("delete", "cm/c", "--no-wait").out == 'configmap "c" deleted\n'
+    assert result.out.splitlines() == [
+        'deployment.apps "web" deleted from default namespace',
+        'service "web" deleted from default namespace',
+    ]
+    assert sheepctl("delete", "cm", "a").out == 'configmap "a" deleted from default namespace\n'
+    assert '"b" deleted' in sheepctl("delete", "cm", "-l", "of=b").out
+    assert '"c" deleted' in sheepctl("delete", "cm/c", "--no-wait").out
     assert sheepctl("get", "cm,deploy", "-o", "name").out == ""
 
 

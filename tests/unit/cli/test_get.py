@@ -69,7 +69,7 @@ def test_nothing_found_is_said_on_the_side(sheepctl: Any) -> None:
     result = sheepctl("get", "pods")
     assert (result.code, result.out) == (0, "")
     assert result.err == "No resources found in default namespace.\n"
-    assert sheepctl("get", "nodes").err == "No resources found.\n"
+    assert sheepctl("get", "nodes").err == "No resources found\n"
 
 
 @pytest.mark.parametrize(

@@ -237,3 +237,32 @@ def test_affinity_looks_into_its_own_namespace_unless_told_otherwise() -> None:
     term = apart["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
     term["namespaceSelector"] = {}
     assert scene.schedule(pod("q", affinity=apart)) == "b"
+    term["namespaceSelector"] = {"matchLabels": {"team": "blue"}}
+    assert scene.schedule(pod("r", affinity=apart)) == "a"
+    scene.namespaces["other"] = {"team": "blue"}
+    scene.put(pod("web", labels={"app": "web"}, namespace="other"), "a")
+    assert scene.schedule(pod("s", affinity=apart)) == "b"
+
+
+def test_match_label_keys_narrow_a_constraint_to_the_pods_own_revision() -> None:
+    """The old pods of a rolling update do not count."""
+    spread = _spread(HOSTNAME)
+    spread["topologySpreadConstraints"][0]["matchLabelKeys"] = ["hash"]
+    scene = Scene(node("a"), node("b"))
+    for i in range(3):
+        scene.put(pod(f"old{i}", labels={"app": "web", "hash": "1"}), "a")
+    spread["labels"] = {"app": "web", "hash": "2"}
+    assert {scene.schedule(pod(f"new{i}", **spread)) for i in range(2)} == {"a", "b"}
+
+
+def test_node_policies_say_which_nodes_count_for_the_skew() -> None:
+    tainted = node("b", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    spread = _spread(HOSTNAME)
+    scene = Scene(node("a"), tainted)
+    assert scene.schedule(pod("p0", **spread)) == "a"
+    assert scene.schedule(pod("p1", **spread)) == (
+        "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, "
+        "1 node(s) had untolerated taint {k: v}."
+    )
+    spread["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = "Honor"
+    assert scene.schedule(pod("p1", **spread)) == "a"

@@ -1,6 +1,8 @@
 """An API server over a store in memory, and a client that speaks to it in process."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -15,6 +17,7 @@ from shepherd.lib.http import Request, Response, User, parse_query
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import InsecureAuthenticator
 from shepherd.server.config import ServerConfig
+from shepherd.store.base import Write
 from shepherd.store.memory import MemoryStore
 
 ADMIN = User("admin", ("system:masters",))
@@ -107,9 +110,16 @@ class Events:
         return not self._lines and await anext(self._body, None) is None
 
 
-@pytest.fixture
-async def api() -> AsyncIterator[Api]:
-    store = MemoryStore()
+class LateStore(MemoryStore):
+    """A store whose commits take a turn of the event loop, as those to a disk do."""
+
+    async def commit(self, *writes: Write) -> int:
+        await asyncio.sleep(0)
+        return await super().commit(*writes)
+
+
+@asynccontextmanager
+async def running(store: MemoryStore) -> AsyncIterator[Api]:
     server = ApiServer(
         store,
         config=ServerConfig(),
@@ -123,3 +133,16 @@ async def api() -> AsyncIterator[Api]:
     for body in api.open:
         await body.aclose()  # type: ignore[attr-defined]
     await store.close()
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with running(MemoryStore()) as api:
+        yield api
+
+
+@pytest.fixture
+async def late() -> AsyncIterator[Api]:
+    """The same over a store in which others may come first."""
+    async with running(LateStore()) as api:
+        yield api

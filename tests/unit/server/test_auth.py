@@ -122,7 +122,7 @@ async def test_a_client_certificate_proves_its_user(cluster: Cluster) -> None:
 async def test_without_proof_only_health_and_version_answer(cluster: Cluster) -> None:
     for path in ("/healthz", "/livez", "/readyz", "/readyz/store", "/version"):
         assert await cluster.user(path) == ANONYMOUS
-    for path in ("/", "/api", "/apis", "/api/v1/nodes", "/openapi/v3", "/metrics", "/healthzz"):
+    for path in ("/", "/api", "/api/v1/nodes", "/openapi/v3", "/metrics", "/healthzz", "*", ""):
         assert await unauthorized(cluster, path)
 
 

@@ -207,9 +207,42 @@ async def test_nothing_can_be_created_twice_by_many_at_once(api: Any) -> None:
     assert sorted(answer.code for answer in answers) == [201] + [409] * 9
 
 
-async def test_many_patches_of_one_object_all_count(api: Any) -> None:
-    await api.ok("POST", CONFIG_MAPS, config_map())
-    await asyncio.gather(
-        *(api.ok("PATCH", f"{CONFIG_MAPS}/a", {"data": {f"k{n}": "v"}}, **MERGE) for n in range(20))
+async def test_of_many_updates_under_one_version_one_wins(late: Any) -> None:
+    created = await late.ok("POST", CONFIG_MAPS, config_map(k="0"))
+    answers = await asyncio.gather(
+        *(late.ask("PUT", f"{CONFIG_MAPS}/a", created | {"data": {"k": n}}) for n in "12345678")
     )
-    assert len((await api.ok("GET", f"{CONFIG_MAPS}/a"))["data"]) == 20
+    assert sorted(answer.code for answer in answers) == [200] + [409] * 7
+
+
+async def test_patches_and_scales_start_anew_when_others_come_first(late: Any) -> None:
+    await late.ok("POST", CONFIG_MAPS, config_map())
+    await asyncio.gather(
+        *(
+            late.ok("PATCH", f"{CONFIG_MAPS}/a", {"data": {f"k{n}": "v"}}, **MERGE)
+            for n in range(20)
+        )
+    )
+    assert len((await late.ok("GET", f"{CONFIG_MAPS}/a"))["data"]) == 20
+
+
+async def test_a_deletion_that_comes_first_makes_the_others_miss(late: Any) -> None:
+    await late.ok("POST", CONFIG_MAPS, config_map())
+    answers = await asyncio.gather(*(late.ask("DELETE", f"{CONFIG_MAPS}/a") for _ in range(4)))
+    assert sorted(answer.code for answer in answers) == [200, 404, 404, 404]
+
+
+async def test_a_generated_name_that_is_taken_is_drawn_again(api: Any) -> None:
+    path = "/api/v1/namespaces/default/services"
+    spec = {"ports": [{"port": 80}]}
+    body = {"metadata": {"generateName": "s-"}, "spec": spec}
+    with pytest.MonkeyPatch.context() as patched:
+        names = iter(["aaaaa", "aaaaa", "bbbbb"])
+        patched.setattr("shepherd.server.metadata.name_suffix", lambda random: next(names))
+        first = await api.ok("POST", path, body)
+        second = await api.ok("POST", path, body)
+    assert second["metadata"]["name"] == "s-bbbbb"
+    addresses = [first["spec"]["clusterIP"], second["spec"]["clusterIP"]]
+    for address in addresses:
+        taken = {"metadata": {"name": "t"}, "spec": spec | {"clusterIP": address}}
+        await api.fails(422, "POST", path, taken)

@@ -300,6 +300,8 @@ class PodAffinityTerm(View):
     namespaces: list[str] = []
     namespace_selector: LabelSelector | None = None
     topology_key: str = ""
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
 
 
 class WeightedPodAffinityTerm(View):
@@ -325,7 +327,10 @@ class TopologySpreadConstraint(View):
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
     label_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []
     min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
 
 
 class SourceName(View):

@@ -129,9 +129,10 @@ class _Archive:
         return lambda: self._open(name)
 
     def _open(self, name: str) -> IO[bytes]:
-        file = self._tar.extractfile(self._members[name])
+        member = self._members.get(name)
+        file = None if member is None else self._tar.extractfile(member)
         if file is None:
-            raise bad(f"{name} in the archive is no file")
+            raise bad(f"{name} is missing in the archive")
         return file
 
     def _read(self, name: str) -> bytes:

@@ -64,9 +64,3 @@ def change(verb: str, instance: str, address: str, ports: Iterable[HostPort]) ->
         value = f"{address} . {port.container_port}"
         lines.append(f"{verb} element ip {name} {table} {{ {key} : {value} }}")
     return "\n".join(lines)
-
-
-def remove(instance: str) -> str:
-    """A script that removes the table; absent is fine."""
-    name = table_name(instance)
-    return f"table ip {name}\ndelete table ip {name}\n"

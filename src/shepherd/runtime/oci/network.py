@@ -6,7 +6,6 @@ lives for a millisecond makes them (unshare(2) acts on a thread).
 
 import contextlib
 import hashlib
-import logging
 import os
 import socket
 import threading
@@ -25,8 +24,6 @@ NAMESPACES = {
     "uts": kernel.CLONE_NEWUTS,
 }
 MTU = 1500
-
-_log = logging.getLogger("shepherd.runtime")
 
 
 def instance_name(data_dir: Path) -> str:
@@ -93,12 +90,6 @@ def prepare_bridge(config: NetworkConfig, subnet: Subnet) -> None:
         netlink.run(*requests)
     # Lets 127.0.0.1:<node port> be rewritten to a pod.
     write_setting(f"/proc/sys/net/ipv4/conf/{config.bridge}/route_localnet", "1")
-
-
-def delete_bridge(name: str) -> None:
-    """Remove the bridge; absent is fine."""
-    with Netlink() as netlink:
-        netlink.run(rtnetlink.link_delete(name), ignore=rtnetlink.MISSING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,9 +352,14 @@ class OciRuntime:
         if container.info.state is ContainerState.RUNNING:
             watch = asyncio.create_task(self._follow(container))
             self._watches.add(watch)
-            watch.add_done_callback(self._watches.discard)
+            watch.add_done_callback(self._watched)
         else:
             container.ended.set()
+
+    def _watched(self, watch: asyncio.Task[None]) -> None:
+        self._watches.discard(watch)
+        if not watch.cancelled() and watch.exception() is not None:
+            _log.error("a container is no longer watched", exc_info=watch.exception())
 
     async def _follow(self, container: HeldContainer) -> None:
         """conmon ends when the container has ended: then the exit code is on disk."""

@@ -90,7 +90,7 @@ def _preferred(
         return []
     found = []
     for item in affinity.preferred_during_scheduling_ignored_during_execution:
-        term = pod_term(item.pod_affinity_term, pod.namespace)
+        term = pod_term(item.pod_affinity_term, pod.pod.metadata)
         found.append((sign * item.weight, term.topology_key, _tally(term, cache)))
     return found
 

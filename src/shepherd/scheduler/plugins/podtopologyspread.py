@@ -8,11 +8,12 @@ selector from Services and the like, which takes old and new pods of a rolling u
 from collections.abc import Callable
 
 from shepherd.api.objects.pod import TopologySpreadConstraint
-from shepherd.api.selectors import selector_of
+from shepherd.api.selectors import Selector, selector_of
 from shepherd.scheduler.cache import Cache, NodeInfo, Tally
 from shepherd.scheduler.framework import MAX_SCORE, Check, Grade, Reach, Unfit
 from shepherd.scheduler.plugins.nodeaffinity import NodeAffinity
-from shepherd.scheduler.shape import PodInfo
+from shepherd.scheduler.plugins.tainttoleration import TaintToleration
+from shepherd.scheduler.shape import PodInfo, with_label_keys
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -70,7 +71,7 @@ class PodTopologySpread:
     def _check(self, pod: PodInfo, constraint: TopologySpreadConstraint, cache: Cache) -> Check:
         key = constraint.topology_key
         tally = _alike(pod, constraint, cache)
-        itself = int(selector_of(constraint.label_selector).matches(pod.labels))
+        itself = int(_selector(pod, constraint).matches(pod.labels))
         reason = "node(s) didn't match pod topology spread constraints"
         no_label = Unfit(self.name, f"{reason} (missing required label)")
         skewed = Unfit(self.name, reason)
@@ -86,9 +87,14 @@ class PodTopologySpread:
         return Check(self.name, test, Reach.CLUSTER)
 
 
+def _selector(pod: PodInfo, constraint: TopologySpreadConstraint) -> Selector:
+    selector = selector_of(constraint.label_selector)
+    return with_label_keys(selector, pod.labels, same=constraint.match_label_keys)
+
+
 def _alike(pod: PodInfo, constraint: TopologySpreadConstraint, cache: Cache) -> Tally:
     """The pods in the same namespace that a constraint selects."""
-    selector, namespace = selector_of(constraint.label_selector), pod.namespace
+    selector, namespace = _selector(pod, constraint), pod.namespace
     return cache.selection(
         (namespace, str(selector)),
         lambda other: other.namespace == namespace and selector.matches(other.labels),
@@ -98,13 +104,17 @@ def _alike(pod: PodInfo, constraint: TopologySpreadConstraint, cache: Cache) -> 
 def _emptiest(
     pod: PodInfo, constraint: TopologySpreadConstraint, tally: Tally, cache: Cache
 ) -> Callable[[], int]:
-    """The smallest count of all domains that have a node the pod's node affinity allows.
+    """The smallest count of all domains that have a node which counts for the constraint.
 
     Computed anew only when the cache has changed. Fewer domains than minDomains count as an empty
     one.
     """
     key = constraint.topology_key
-    checks = NodeAffinity().filter(pod, cache)
+    checks: list[Check] = []
+    if constraint.node_affinity_policy == "Honor":
+        checks += NodeAffinity().filter(pod, cache)
+    if constraint.node_taints_policy == "Honor":
+        checks += TaintToleration().filter(pod, cache)
     known = (-1, 0)
 
     def emptiest() -> int:

@@ -63,7 +63,7 @@ def test_a_port_in_use_is_said_in_one_line(start: Start, tmp_path: Path) -> None
 
 
 def test_a_data_directory_in_use_is_said_in_one_line(start: Start) -> None:
-    first = start("--addr", f"127.0.0.1:{free_port()}")
+    first = start("--mode", "server", "--addr", f"127.0.0.1:{free_port()}")
     first.wait_ready()
     code, text = failure("--addr", "127.0.0.1:0", "--data-dir", str(first.data_dir))
     assert code == 1

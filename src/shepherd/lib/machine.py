@@ -1,22 +1,38 @@
 """What a process can learn of the machine it runs on, and what it can ask of it."""
 
+import ipaddress
 import socket
 
+# Addresses for documentation (RFC 5737, RFC 3849): no machine has them, so a route to one is the
+# default route.
+_ELSEWHERE = ("192.0.2.1", "2001:db8::1")
 
-def outward_address() -> str:
-    """The address from which this machine reaches other networks; 127.0.0.1 if it reaches none.
 
-    Asks the routing table only: a datagram socket that is connected sends nothing.
+def own_address(peer: str = "") -> str:
+    """The address by which other machines reach this one.
+
+    It is the one from which this machine reaches `peer` (a name or address), unless that is here
+    itself; else that of the default route; else 127.0.0.1: a machine without a way out has no
+    other address that is sure to be its own for long.
     """
-    for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((far, 9))
-            except OSError:
-                continue
-            address: str = probe.getsockname()[0]
+    for target in (peer, *_ELSEWHERE):
+        address = _source_address(target)
+        if address and not ipaddress.ip_address(address).is_loopback:
             return address
     return "127.0.0.1"
+
+
+def _source_address(target: str) -> str:
+    """Asks the routing table only: a datagram socket that is connected sends nothing."""
+    if not target:
+        return ""
+    family = socket.AF_INET6 if ":" in target else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))
+        except OSError:
+            return ""
+        return str(probe.getsockname()[0])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -13,11 +13,11 @@ from shepherd.agent.identity import (
     keep_fresh,
     wait_until_ready,
 )
-from shepherd.agent.machine import own_address
 from shepherd.agent.node import AgentConfig
 from shepherd.client.base import Client
 from shepherd.client.http import HttpTransport
 from shepherd.lib.clock import SystemClock
+from shepherd.lib.machine import own_address
 from shepherd.lib.tasks import background
 from shepherd.run import memory
 from shepherd.run.config import Config, StartError

@@ -65,6 +65,7 @@ class Config:
     node_ip: str
     api_addr: Address | None
     token: str
+    token_auth_file: Path | None
     runtime: str
     pod_cidr: str
     service_cidr: str
@@ -121,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--api-addr", help=f"agent: the server's address, {ADDRESS_FORMS}")
     add("--token", default="", help="agent: the join token, from <server data-dir>/join-token")
     add("--token-file", help="agent: a file that holds the join token")
+    add("--token-auth-file", help="server: a CSV file of token,user,uid[,groups] for clients")
     add("--runtime", default="oci", help="oci (real containers, the default) or hollow (simulated)")
     add("--pod-cidr", default="10.42.0.0/16", help="range of pod addresses (%(default)s)")
     add("--service-cidr", default="10.43.0.0/16", help="range of service addresses (%(default)s)")
@@ -184,6 +186,7 @@ def parse(arguments: list[str]) -> Config:
         node_ip=_node_ip(args.node_ip),
         api_addr=api_addr,
         token=_token(args.token, args.token_file),
+        token_auth_file=Path(args.token_auth_file) if args.token_auth_file else None,
         runtime=_choice("--runtime", args.runtime, RUNTIMES),
         pod_cidr=_network("--pod-cidr", args.pod_cidr, 24),
         service_cidr=_network("--service-cidr", args.service_cidr, 28),

@@ -50,11 +50,14 @@ def main() -> None:
         _complain(str(error))
         sys.exit(USAGE)
     log.configure(config.log_level)
+    failed = False
     try:
         _run(config)
-    except* StartError as group:
+    except* (StartError, OSError) as group:
         for leaf in _leaves(group):
             _complain(str(leaf))
+        failed = True  # An exit in here would be wrapped in a group of its own.
+    if failed:
         sys.exit(FAILED)
 
 
@@ -86,7 +89,7 @@ def _on_signal(number: int, stop: asyncio.Event) -> None:
     stop.set()
 
 
-def _leaves(group: BaseExceptionGroup[StartError]) -> list[BaseException]:
+def _leaves(group: BaseExceptionGroup[StartError | OSError]) -> list[BaseException]:
     found: list[BaseException] = []
     for error in group.exceptions:
         found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]

@@ -22,7 +22,7 @@ from shepherd.controllers.manager import ControllerConfig, ControllerManager
 from shepherd.lib.clock import SystemClock
 from shepherd.lib.http import User
 from shepherd.lib.httpd import serve
-from shepherd.lib.machine import listen, outward_address
+from shepherd.lib.machine import listen, own_address
 from shepherd.lib.tasks import background
 from shepherd.run import memory
 from shepherd.run.config import Address, Config, StartError
@@ -34,11 +34,12 @@ from shepherd.server.auth import (
     Authenticator,
     CredentialAuthenticator,
     InsecureAuthenticator,
+    read_token_file,
 )
 from shepherd.server.authorization import BuiltinAuthorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.join import Joining, join_token
-from shepherd.server.pki import Pki
+from shepherd.server.pki import Pki, PkiError
 from shepherd.server.proxy import streams_body
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.base import Store, StoreOpenError
@@ -87,7 +88,7 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
             config=_server_config(config, bound),
             clock=_CLOCK,
             random=_RANDOM,
-            authenticator=_authenticator(store, pki),
+            authenticator=_authenticator(config, store, pki),
             authorizer=BuiltinAuthorizer(store),
             dialer=dialer,
         )
@@ -137,24 +138,33 @@ def _make_directory(data_dir: Path) -> None:
 
 def _open_pki(config: Config, bound: Address) -> Pki:
     service = _server_config(config, bound).kubernetes_address
-    hosts = (socket.gethostname(), outward_address(), config.addr.host, config.node_ip, service)
-    return Pki.open(config.data_dir / "pki", clock=_CLOCK, hosts=hosts)
+    hosts = (socket.gethostname(), own_address(), config.addr.host, config.node_ip, service)
+    try:
+        return Pki.open(config.data_dir / "pki", clock=_CLOCK, hosts=hosts)
+    except PkiError as error:
+        raise StartError(str(error)) from error
 
 
 def _server_config(config: Config, bound: Address) -> ServerConfig:
     return ServerConfig(
         pod_cidr=config.pod_cidr,
         service_cidr=config.service_cidr,
-        advertise_address="" if bound.loopback else config.node_ip or outward_address(),
+        advertise_address="" if bound.loopback else config.node_ip or own_address(),
         advertise_port=bound.port,
     )
 
 
-def _authenticator(store: Store, pki: Pki | None) -> Authenticator:
+def _authenticator(config: Config, store: Store, pki: Pki | None) -> Authenticator:
     if pki is None:
         return InsecureAuthenticator()
     tokens = ServiceAccountTokens(pki.service_account_key, clock=_CLOCK, random=_RANDOM)
-    return CredentialAuthenticator(store, accounts=tokens)
+    static = {}
+    if config.token_auth_file:
+        try:
+            static = read_token_file(config.token_auth_file)
+        except (OSError, ValueError) as error:
+            raise StartError(f"--token-auth-file cannot be used: {error}") from error
+    return CredentialAuthenticator(store, accounts=tokens, static=static)
 
 
 def _loops(
@@ -177,7 +187,10 @@ def _loops(
     if pki:
 
         async def renewed() -> None:
-            _write_kubeconfig(config, bound, pki)
+            try:
+                _write_kubeconfig(config, bound, pki)
+            except OSError as error:
+                logger.warning("the kubeconfig keeps its old certificate: %s", error)
 
         loops.append(pki.run(renewed))
     return loops

@@ -18,8 +18,8 @@ def scratch(cluster: Program) -> Iterator[Program]:
 
 
 def apply(cluster: Program, *objects: dict[str, object]) -> None:
-    path = cluster.data_dir / "manifest.json"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    path = cluster.data_dir / "manifest.yaml"
+    path.write_text("\n---\n".join(json.dumps(obj) for obj in objects))
     cluster.kubectl("apply", "-n", "scratch", "-f", str(path))
 
 

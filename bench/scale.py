@@ -1,7 +1,8 @@
 """How many pods a second are bound through the API: server, store on disk, scheduler, one process.
 
 Nodes are API objects without agents. 10,000 pods of 20 workloads wait; the clock runs from the
-start of the scheduler until every pod is bound, its condition and Scheduled event included.
+start of the scheduler, which has to list them first, until every pod is bound. Scheduled events are
+written beside, as many as the recorder gets to.
 """
 
 import asyncio

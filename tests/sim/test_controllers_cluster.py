@@ -22,7 +22,7 @@ from shepherd.api.kinds import (
 )
 from shepherd.api.resource import Object, Resource
 from shepherd.controllers.manager import ControllerConfig
-from shepherd.testing.control_plane import ControlPlane, StandInNodes, ready_status
+from shepherd.testing.control_plane import ControlPlane, StandInNodes
 from shepherd.testing.virtual import eventually, run_virtual
 
 Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
@@ -258,8 +258,7 @@ def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
         before = {p["metadata"]["uid"] for p in await plane.items(POD)}
         nodes.kill("n1")
         await plane.until(NODE, "n1", lambda o: taints(o) == LOST)
-        nodes._alive.add("n1")
-        await plane.client.patch(NODE, "n1", None, ready_status(), type="strategic", sub="status")
+        await nodes.revive("n1")
         await plane.until(NODE, "n1", lambda o: taints(o) == set())
         await plane.clock.sleep(600)
         assert {p["metadata"]["uid"] for p in await plane.items(POD)} == before

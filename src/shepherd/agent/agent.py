@@ -11,6 +11,7 @@ from random import Random
 from shepherd.agent.checks import Checks
 from shepherd.agent.endpoints import Endpoints
 from shepherd.agent.images import NodeImages
+from shepherd.agent.machine import own_address
 from shepherd.agent.node import AgentConfig, Node, NodeFacts, PodFiles
 from shepherd.agent.node_status import NodeKeeper
 from shepherd.agent.pods import Pods
@@ -53,7 +54,7 @@ class Agent:
         self._started = asyncio.Event()
         self._port = 0
         network_ready = asyncio.Event()
-        facts = NodeFacts(host_ip=config.node_ip)
+        facts = NodeFacts(host_ip=config.node_ip or own_address(config.server_host))
         files = PodFiles(config.directory / "pods")
         self._pods = Pods(client, name, clock=clock, random=random)
         self._services = ServiceKeeper(client, dataplane, name, clock=clock, random=random)

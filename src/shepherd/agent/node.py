@@ -26,7 +26,9 @@ class AgentConfig:
     data_dir: Path
     """The agent's own files lie under `agent/`, archives to import under `images/`."""
     node_ip: str = ""
-    """The node's address; empty: the one from which the machine reaches other networks."""
+    """The node's address; empty: the one from which it reaches the server or other networks."""
+    server_host: str = ""
+    """The API server's host name or address."""
     labels: dict[str, str] = field(default_factory=dict)
     """Labels that the Node gets when it is registered."""
     max_pods: int = 110

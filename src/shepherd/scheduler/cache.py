@@ -34,7 +34,7 @@ class NodeInfo:
         self.cpu = self.allocatable.get("cpu", 0)
         self.memory = self.allocatable.get("memory", 0)
         self.tie = tie
-        """Drawn once: decides between nodes of equal score."""
+        """Drawn once: of nodes with equal scores the one with the least is chosen."""
         self.present = True
         """False once the cache has dropped or replaced it."""
         self.pods: dict[str, PodInfo] = {}
@@ -42,6 +42,10 @@ class NodeInfo:
         self.score_cpu = 0
         self.score_memory = 0
         self.ports: dict[HostPort, int] = {}
+
+    def __lt__(self, other: "NodeInfo") -> bool:
+        """Should even the ties be equal."""
+        return self.name < other.name
 
     def shares(self, more_cpu: int, more_memory: int) -> tuple[int, int]:
         """Thousandths of the cpu and memory that would be in use, for scoring, with that added."""

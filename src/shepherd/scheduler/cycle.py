@@ -52,14 +52,18 @@ class Unplaced:
         return f"0/{self.nodes} nodes are available: {', '.join(parts)}."
 
 
+_Entry = tuple[int, float, NodeInfo]
+"""(-score, tie, node): the least is the best."""
+
+
 class Ranking:
     """The nodes that fit, best first, under rules of `Reach.NODE`."""
 
     def __init__(self, checks: Sequence[Check], grades: Sequence[Grade]) -> None:
         self._tests = [check.test for check in checks]
         self._grades = [(grade.score, grade.weight) for grade in grades]
-        self._heap: list[tuple[int, float, str]] = []  # (-score, -tie, node name)
-        self._valid: dict[str, tuple[tuple[int, float, str], NodeInfo]] = {}
+        self._heap: list[_Entry] = []
+        self._valid: dict[str, _Entry] = {}
         """By node name: its one entry of the heap that counts. Scores there are upper bounds."""
 
     def enter(self, node: NodeInfo) -> None:
@@ -69,22 +73,23 @@ class Ranking:
         else:
             self._valid.pop(node.name, None)
         if len(self._heap) > 2 * len(self._valid) + 64:  # mostly entries that no longer count
-            self._heap = sorted(entry for entry, _ in self._valid.values())
+            self._heap = sorted(self._valid.values())
 
     def best(self) -> tuple[int, NodeInfo] | None:
         """The best score and its node, if any fits."""
-        while self._heap:
-            entry = self._heap[0]
-            valid, node = self._valid.get(entry[2], (None, None))
-            if valid is not entry or node is None:
-                heapq.heappop(self._heap)
+        heap, valid = self._heap, self._valid
+        while heap:
+            entry = heap[0]
+            node = entry[2]
+            if valid.get(node.name) is not entry:
+                heapq.heappop(heap)
             elif (score := self.score(node)) != -entry[0]:
-                heapq.heapreplace(self._heap, self._entry(node, score))
+                heapq.heapreplace(heap, self._entry(node, score))
             elif node.present and self._fits(node):
                 return score, node
             else:
-                heapq.heappop(self._heap)
-                del self._valid[node.name]
+                heapq.heappop(heap)
+                del valid[node.name]
         return None
 
     def score(self, node: NodeInfo) -> int:
@@ -93,9 +98,8 @@ class Ranking:
             total += weight * score(node)
         return total
 
-    def _entry(self, node: NodeInfo, score: int) -> tuple[int, float, str]:
-        entry = (-score, -node.tie, node.name)
-        self._valid[node.name] = entry, node
+    def _entry(self, node: NodeInfo, score: int) -> _Entry:
+        entry = self._valid[node.name] = (-score, node.tie, node)
         return entry
 
     def _fits(self, node: NodeInfo) -> bool:
@@ -129,16 +133,16 @@ class Program:
             ranking.enter(node)
         self.better.clear()
         tops = [top for ranking in self._rankings.values() if (top := ranking.best())]
-        if len(tops) == 1:
-            return tops[0][1]
-        ranked = [(score + self._wide_score(node), node.tie, node) for score, node in tops]
-        return max(ranked, key=lambda item: item[:2])[2] if ranked else None
+        return min(
+            [(-score - self._wide_score(node), node.tie, node) for score, node in tops],
+            default=(0, 0.0, None),
+        )[2]
 
     def search(self, nodes: Sequence[NodeInfo]) -> NodeInfo | None:
         """The best of some nodes, the plain way."""
-        every = Ranking(self.checks, self._node_grades)
-        ranked = [(every.score(node) + self._wide_score(node), node.tie, node) for node in nodes]
-        return max(ranked, key=lambda item: item[:2])[2] if ranked else None
+        score = Ranking(self.checks, self._node_grades).score
+        ranked = [(-score(node) - self._wide_score(node), node.tie, node) for node in nodes]
+        return min(ranked, default=(0, 0.0, None))[2]
 
     def unfit(self, node: NodeInfo) -> Unfit | None:
         """The first objection to a node."""

@@ -197,7 +197,7 @@ async def test_a_shared_pid_namespace_has_a_reaper_and_ends_with_the_pod(
     assert found is not None
     assert found.ready
     await again.stop_container(container.id, 0)
-    assert not living(container)
+    await until(lambda: not living(container))
 
 
 def living(container: ContainerInfo) -> list[int]:
@@ -360,7 +360,7 @@ async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
     assert seen.state is ContainerState.UNKNOWN
     assert "still runs" in seen.message
     await runtime_harness.runtime.remove_container(container.id)
-    assert not living(container)
+    await until(lambda: not living(container))
     assert not bundle.exists()
 
 

@@ -12,6 +12,7 @@ import traceback
 from bench.report import Row, as_json, table
 
 BENCHES = {
+    "runtime": "pods started on the node, beside podman and docker (as root)",
     "scheduler": "decisions of the pure cycle on 1,000 and 5,000 nodes",
     "scale": "pods bound through the API with 1,000 and 5,000 hollow nodes",
 }

@@ -22,7 +22,7 @@ from shepherd.api.kinds import (
 )
 from shepherd.api.resource import Object, Resource
 from shepherd.controllers.manager import ControllerConfig
-from shepherd.testing.control_plane import ControlPlane, StandInNodes, ready_status
+from shepherd.testing.control_plane import ControlPlane, StandInNodes
 from shepherd.testing.virtual import eventually, run_virtual
 
 Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
@@ -258,8 +258,7 @@ def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
         before = {p["metadata"]["uid"] for p in await plane.items(POD)}
         nodes.kill("n1")
         await plane.until(NODE, "n1", lambda o: taints(o) == LOST)
-        nodes._alive.add("n1")
-        await plane.client.patch(NODE, "n1", None, ready_status(), type="strategic", sub="status")
+        await nodes.revive("n1")
         await plane.until(NODE, "n1", lambda o: taints(o) == set())
         await plane.clock.sleep(600)
         assert {p["metadata"]["uid"] for p in await plane.items(POD)} == before
@@ -326,6 +325,25 @@ def test_each_node_has_a_range_of_its_own_that_is_freed_with_it() -> None:
         assert all(r.startswith("10.42.") and r.endswith(".0/24") for r in ranges)
 
     play(story, "n1", "n2", "n3")
+
+
+def test_a_node_waits_for_a_range_until_another_one_goes() -> None:
+    async def main() -> None:
+        config = ControllerConfig(pod_cidr="10.42.0.0/24")
+        async with (
+            ControlPlane.open(config) as plane,
+            StandInNodes(plane, "n1", "n2").up(),
+        ):
+            await plane.until(NODE, "n1", lambda o: o["spec"].get("podCIDR") == "10.42.0.0/24")
+
+            async def told() -> bool:
+                return "CIDRNotAvailable" in [e["reason"] for e in await plane.items(EVENT)]
+
+            await eventually(told)
+            await plane.client.delete(NODE, "n1")
+            await plane.until(NODE, "n2", lambda o: o["spec"].get("podCIDR") == "10.42.0.0/24")
+
+    run_virtual(main())
 
 
 def test_finished_pods_beyond_the_limit_are_removed_oldest_first() -> None:

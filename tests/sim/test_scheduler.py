@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.api.kinds import EVENT, NODE, POD
+from shepherd.api.kinds import EVENT, NAMESPACE, NODE, POD
 from shepherd.api.resource import Object
 from shepherd.testing.cluster import Cluster, run_simulation
 from shepherd.testing.virtual import eventually
@@ -218,6 +218,26 @@ def test_higher_priority_goes_first() -> None:
         await scene.create(node("a"))
         assert await scene.bound("high") == "a"
         assert "nodeName" not in (await scene.pod("low"))["spec"]
+
+    with_scheduler(scenario)
+
+
+def test_pod_affinity_sees_the_labels_of_namespaces_change() -> None:
+    async def scenario(scene: Scene) -> None:
+        term = {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {},
+            "namespaceSelector": {"matchLabels": {"team": "blue"}},
+        }
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        await scene.create(node("a"), pod("first"))
+        await scene.bound("first")
+        await scene.create(pod("near", affinity={"podAffinity": required}))
+        assert "pod affinity rules" in (await scene.pending("near"))["message"]
+        await scene.cluster.clock.sleep(20.0)
+        patch = {"metadata": {"labels": {"team": "blue"}}}
+        await scene.client.patch(NAMESPACE, "default", None, patch)
+        assert await scene.bound("near", within_seconds=1.0) == "a"
 
     with_scheduler(scenario)
 

@@ -8,7 +8,7 @@ from shepherd.api.resource import Object
 from shepherd.cli.manifests import Manifest, read_manifests
 from shepherd.cli.output import echo
 from shepherd.cli.rollout import follow, wait_options
-from shepherd.cli.session import Session, connection_options, pass_session
+from shepherd.cli.session import Failure, Session, connection_options, pass_session
 from shepherd.cli.targets import Target, reference
 from shepherd.cli.threeway import apply_patch, last_applied, with_last_applied
 from shepherd.client.base import Client
@@ -33,16 +33,23 @@ def command(
     manifests = read_manifests(filename)
 
     async def work(client: Client) -> None:
-        changed = []
+        rolled: list[tuple[Target, str | None]] = []
+        failed: list[str] = []
         for manifest in manifests:
-            done = await apply(client, manifest, session.namespace, dry_run=dry_run)
+            try:
+                done = await apply(client, manifest, session.namespace, dry_run=dry_run)
+            except ApiError as error:
+                failed.append(f"{manifest.source}: {error.message}")
+                continue
             name = reference(manifest.resource, manifest.name)
             echo(f"{name} {done}{' (server dry run)' if dry_run else ''}")
             if manifest.resource is DEPLOYMENT:
-                changed.append((manifest.namespace(session.namespace), manifest.name))
+                target = Target(DEPLOYMENT, manifest.name)
+                rolled.append((target, manifest.namespace(session.namespace)))
+        if failed:
+            raise Failure("; ".join(failed))
         if not dry_run:
-            targets = [(Target(DEPLOYMENT, name), namespace) for namespace, name in changed]
-            await follow(client, targets, wait=wait, timeout_seconds=timeout)
+            await follow(client, rolled, wait=wait, timeout_seconds=timeout)
 
     session.run(work)
 

@@ -9,11 +9,19 @@ from dataclasses import dataclass
 
 import click
 
+from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD
 from shepherd.api.resource import Object
 from shepherd.api.selectors import labels_selector, selector_of
 from shepherd.cli.output import style
-from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session
+from shepherd.cli.session import (
+    Failure,
+    Session,
+    Usage,
+    connection_options,
+    pass_session,
+    warn,
+)
 from shepherd.cli.targets import Target, find_targets
 from shepherd.client.base import Client
 
@@ -91,13 +99,15 @@ def command(
         if len(streams) > _MAX_STREAMS:
             raise Failure(f"{len(streams)} logs at once are too many: choose fewer with -l or -c")
         named = len(streams) > 1 if prefix is None else prefix
+        copies = [
+            _copy(client, stream, query, index if named else None, alone=len(streams) == 1)
+            for index, stream in enumerate(streams)
+        ]
         if follow:
-            async with asyncio.TaskGroup() as group:
-                for index, stream in enumerate(streams):
-                    group.create_task(_copy(client, stream, query, index if named else None))
+            await asyncio.gather(*copies)
         else:
-            for index, stream in enumerate(streams):
-                await _copy(client, stream, query, index if named else None)
+            for copy in copies:
+                await copy
 
     session.run(work)
 
@@ -154,28 +164,43 @@ def streams_of(pod: Object, container: str, *, every: bool) -> list[Stream]:
     return [Stream(metadata["namespace"], metadata["name"], name) for name in chosen]
 
 
-async def _copy(client: Client, stream: Stream, query: dict[str, str], colour: int | None) -> None:
-    """Write a log to standard output; with a colour's number, the pod's name before each line."""
+async def _copy(
+    client: Client, stream: Stream, query: dict[str, str], colour: int | None, *, alone: bool
+) -> None:
+    """Write a log to standard output; with a colour's number, the pod's name before each line.
+
+    One of several that cannot be had does not end the others.
+    """
     asked = query | {"container": stream.container}
-    chunks = await client.stream("GET", stream.path, query=asked, accept="*/*")
+    try:
+        chunks = await client.stream("GET", stream.path, query=asked, accept="*/*")
+    except ApiError as error:
+        if alone:
+            raise
+        warn(f"{stream.pod}/{stream.container}: {error.message}")
+        return
     prefix = b""
     if colour is not None:
         name = f"[{stream.pod}/{stream.container}] "
         prefix = style(name, fg=_COLOURS[colour % len(_COLOURS)]).encode()
-    out = sys.stdout.buffer
     try:
-        if not prefix:
-            async for chunk in chunks:
-                out.write(chunk)
-                out.flush()
-            return
-        async with aclosing(_lines(chunks)) as lines:
-            async for line in lines:
-                out.write(prefix + line)
-                out.flush()
+        await _write(chunks, prefix)
     finally:
         if aclose := getattr(chunks, "aclose", None):
             await aclose()
+
+
+async def _write(chunks: AsyncIterator[bytes], prefix: bytes) -> None:
+    out = sys.stdout.buffer
+    if not prefix:
+        async for chunk in chunks:
+            out.write(chunk)
+            out.flush()
+        return
+    async with aclosing(_lines(chunks)) as lines:
+        async for line in lines:
+            out.write(prefix + line)
+            out.flush()
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

@@ -12,6 +12,9 @@ from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
 from shepherd.lib.tasks import wait_at_most
 
+_EARLY_SECONDS = 1e-6
+"""Timers may ring this early (asyncio lets them, by its clock's resolution)."""
+
 
 class WorkQueue:
     """A deduplicating queue with per-key back-off.
@@ -97,7 +100,7 @@ class WorkQueue:
 
     def _promote(self) -> float | None:
         """Make ready what is due; when the next is due."""
-        now = self._clock.monotonic()
+        now = self._clock.monotonic() + _EARLY_SECONDS
         while self._timers:
             due, key = self._timers[0]
             stale = self._due.get(key) != due

@@ -14,6 +14,8 @@ from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
 
 _BACKOFF = Backoff(initial=0.02, cap=60.0, jitter=0.1)
+_SOONEST_SECONDS = 0.001
+"""A time that is due but for a rounding error must not spin."""
 _ROUTINE = (404, 409)
 """Someone else was faster: tried again, and not worth a line in the log."""
 
@@ -69,7 +71,7 @@ class Controller:
             else:
                 self.queue.forget(key)
                 if again is not None:
-                    self.queue.add_after(key, again)
+                    self.queue.add_after(key, max(again, _SOONEST_SECONDS))
             finally:
                 self.queue.done(key)
 

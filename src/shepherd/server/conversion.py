@@ -3,6 +3,8 @@
 Source: kubernetes pkg/apis/events/v1/conversion.go.
 """
 
+import re
+
 from shepherd.api.resource import Object
 
 # Name in events.k8s.io/v1 -> name in core/v1.
@@ -16,6 +18,7 @@ _RENAMED = {
     "deprecatedCount": "count",
 }
 _SERVED = {stored: served for served, stored in _RENAMED.items()}
+_SELECTABLE = re.compile(r"(^|,)(regarding|reportingController)(?=[.=!])")
 SERVED_VERSION = "events.k8s.io/v1"
 
 
@@ -31,8 +34,6 @@ def to_served(event: Object) -> Object:
     return served | {"apiVersion": SERVED_VERSION}
 
 
-def stored_field(selector: str) -> str:
+def stored_fields(selector: str) -> str:
     """A field selector of events.k8s.io/v1 in the names of core/v1."""
-    for served, stored in _RENAMED.items():
-        selector = selector.replace(f"{served}.", f"{stored}.")
-    return selector.replace("reportingController", "reportingComponent")
+    return _SELECTABLE.sub(lambda match: match[1] + _RENAMED[match[2]], selector)

@@ -15,7 +15,7 @@ from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
 from shepherd.server import reads, registry
 from shepherd.server.codec import decode
-from shepherd.server.conversion import stored_field, to_served, to_stored
+from shepherd.server.conversion import stored_fields, to_served, to_stored
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.forms import Form, Plain, choose
 from shepherd.server.hub import Hub
@@ -212,7 +212,7 @@ def _written(form: Form, written: Written, warnings: "list[str]", code: int = 20
 def _selection(call: Call) -> Selection:
     query = call.query
     if call.route.converted and "fieldSelector" in query:
-        query = query | {"fieldSelector": stored_field(query["fieldSelector"])}
+        query = query | {"fieldSelector": stored_fields(query["fieldSelector"])}
     return select(call.route, query)
 
 

@@ -44,6 +44,7 @@ class Written:
     gone: bool = False
     """It is no longer stored; `value` is its last state."""
     warnings: list[str] = field(default_factory=list)
+    """What to tell who wrote the object itself."""
 
 
 class Registry:
@@ -74,12 +75,15 @@ class Registry:
         for _ in range(1 if named else _NAMES_TO_TRY):
             key = object_key(resource, route.namespace, obj["metadata"]["name"])
             try:
-                return await self._commit(asked, key, 0, dry_run=dry_run)
+                written = await self._commit(asked, key, 0, dry_run=dry_run)
             except ConflictError:
                 taken = obj["metadata"]["name"]
                 if not named:
                     metadata.generate_name(resource, obj["metadata"], self._random)
                     resource.default(obj)
+            else:
+                written.warnings = resource.warnings(obj)
+                return written
         raise errors.already_exists(route.group, resource.plural, taken)
 
     async def update(
@@ -119,7 +123,10 @@ class Registry:
         _accept(resource, new, found)
         if finished(resource, new):
             asked.operation = "delete"
-        return await self._commit(asked, item.key, item.revision, dry_run=dry_run)
+        written = await self._commit(asked, item.key, item.revision, dry_run=dry_run)
+        if merge is main:
+            written.warnings = resource.warnings(new)
+        return written
 
     async def delete(self, route: Route, options: DeleteOptions, user: User) -> Written:
         """Remove the object, or mark it for those who must act first."""
@@ -169,8 +176,7 @@ class Registry:
                 stored = True
         finally:
             asked.settle(stored)
-        warnings = [] if gone else asked.route.resource.warnings(asked.obj)
-        return Written(value, revision, gone, warnings)
+        return Written(value, revision, gone)
 
     async def _catch_up(self, route: Route, error: ConflictError) -> None:
         """Wait until the write that came first can be read."""

@@ -168,6 +168,20 @@ class StandInNodes:
         """Silence, from now on: no heartbeats, and no pod starts or stops."""
         self._alive.discard(name)
 
+    async def revive(self, name: str) -> None:
+        """Hear from it again; it sees to what it missed."""
+        if name not in self._alive:
+            self._alive.add(name)
+            await self.heartbeat(name)
+            await self._client.patch(
+                NODE, name, None, ready_status(), type="strategic", sub="status"
+            )
+        for pod in self._pods.all():
+            if pod.spec.node_name == name and not pod.ready:
+                self._queue.add_after(pod.metadata.key, self.start_seconds)
+            elif pod.metadata.deletion_timestamp:
+                self._queue.add_after(pod.metadata.key, self.stop_seconds)
+
     def running(self, pod: Pod) -> Object:
         """Running and ready, with an address of its own."""
         number = int(pod.metadata.resource_version)

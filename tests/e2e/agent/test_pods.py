@@ -179,7 +179,7 @@ async def test_files_environment_and_the_last_words(cluster: Cluster) -> None:
     end = status["containerStatuses"][0]["state"]["terminated"]
     assert (end["exitCode"], end["message"]) == (3, "last words\n")
     pod = await cluster.client.get(POD, "job", "default")
-    logs = cluster.runtime._root / "pods" / pod["metadata"]["uid"] / "logs" / "web" / "0.log"
+    logs = cluster.runtime.root / "pods" / pod["metadata"]["uid"] / "logs" / "web" / "0.log"
     lines = [line.split(" ", 3)[3] for line in logs.read_text().splitlines()]
     assert lines == ["from a file", "me at job", "2", "1"]
 

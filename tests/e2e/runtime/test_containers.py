@@ -20,6 +20,7 @@ from shepherd.runtime.base import (
     SandboxConfig,
     SheepError,
 )
+from shepherd.runtime.oci import kernel
 from shepherd.testing.runtime_suite import (
     FOREVER,
     Harness,
@@ -169,6 +170,17 @@ async def test_volumes_are_mounted_as_the_pod_says(
     assert (tmp_path / "given" / "y").read_text() == "hi\n"
 
 
+async def test_a_volume_that_is_mounted_after_the_start_reaches_the_container(
+    runtime_harness: Harness, tmp_path: Path
+) -> None:
+    late = tmp_path / "late"
+    late.mkdir()
+    kernel.mount("late", late, "tmpfs")
+    (late / "file").write_text("fresh\n")
+    ended = await run(runtime_harness, "cat /late/file", mounts=(Mount(str(late), "/late"),))
+    assert printed(ended) == ["fresh"]
+
+
 async def test_containers_of_a_pod_share_network_and_memory(runtime_harness: Harness) -> None:
     first = await start(runtime_harness, f"echo shared >/dev/shm/x; hostname; {FOREVER}")
     await until(lambda: len(log_lines(first)) == 1)
@@ -197,7 +209,7 @@ async def test_a_shared_pid_namespace_has_a_reaper_and_ends_with_the_pod(
     assert found is not None
     assert found.ready
     await again.stop_container(container.id, 0)
-    assert not living(container)
+    await until(lambda: not living(container))
 
 
 def living(container: ContainerInfo) -> list[int]:
@@ -360,7 +372,7 @@ async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
     assert seen.state is ContainerState.UNKNOWN
     assert "still runs" in seen.message
     await runtime_harness.runtime.remove_container(container.id)
-    assert not living(container)
+    await until(lambda: not living(container))
     assert not bundle.exists()
 
 

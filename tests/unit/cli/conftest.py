@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shepherd.api.errors import bad_request
 from shepherd.api.kinds import RESOURCES
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Object
@@ -54,6 +55,9 @@ class FakeAgent:
     async def send(self, origin: str, request: Request) -> Response:
         self.asked.append(request)
         if request.path.startswith("/containerLogs/"):
+            if request.path.split("/")[3] not in self.logs:
+                status = bad_request("the container is waiting to start").status()
+                return Response(400, {}, msgspec.json.encode(status))
             return Response(200, {"content-type": "text/plain"}, self._log(request.path))
         image: Object = {"id": "sha256:0123456789abcdef", "names": ["demo:1"]}
         if request.stream is not None:

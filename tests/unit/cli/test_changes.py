@@ -123,6 +123,18 @@ def test_senseless_manifests_over_sound_objects(sheepctl: Any, bad: str) -> None
     assert result.err.count("\n") == 1
 
 
+def test_one_bad_manifest_is_named_and_does_not_keep_the_others_back(
+    sheepctl: Any, tmp_path: Path
+) -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\n"
+    (tmp_path / "a.yaml").write_text(f"{head}metadata: {{name: A}}\n")
+    (tmp_path / "b.yaml").write_text(f"{head}metadata: {{name: b}}\n")
+    result = sheepctl("apply", "-f", str(tmp_path))
+    assert (result.code, result.out) == (1, "configmap/b created\n")
+    assert f'{tmp_path}/a.yaml: ConfigMap "A" is invalid: metadata.name: ' in result.err
+    assert result.err.count("\n") == 1
+
+
 def test_warnings_of_the_server_are_shown(sheepctl: Any) -> None:
     manifest = WEB.replace('image: "demo:1"', "image: a, resources: {limits: {memory: 400m}}")
     assert 'fractional byte value "400m"' in sheepctl("apply", "-f", "-", stdin=manifest).err

@@ -158,6 +158,18 @@ def test_logs_of_several_containers_name_theirs(cluster: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("more", [[], ["-f"]])
+def test_a_log_that_cannot_be_had_does_not_end_the_others(cluster: Any, more: list[str]) -> None:
+    pod = cluster.given("Pod", "web-3", metadata={"labels": {"app": "web"}}, spec=POD)
+    cluster.bind(pod, "n1")
+    cluster.agent.logs = {"web-1": b"here\n"}
+    result = cluster("logs", "-l", "app=web", *more)
+    assert (result.code, result.out) == (0, "[web-1/a] here\n")
+    assert result.err == "Warning: web-3/a: the container is waiting to start\n"
+    alone = cluster("logs", "web-3", *more)
+    assert (alone.code, alone.err) == (1, "sheepctl: the container is waiting to start\n")
+
+
 def test_logs_of_a_deployment_are_those_of_its_pods(cluster: Any) -> None:
     cluster("delete", "pod", "web-2")
     cluster.agent.logs = {"web-1": b"here\n"}

@@ -149,3 +149,10 @@ def test_attention_starts_anew_after_a_break() -> None:
     assert attention.since() == 200.0
     clock.time = 203.0
     assert attention.since() == 200.0
+
+
+def test_a_rounding_error_before_its_time_does_not_spin() -> None:
+    reconciler = Flaky()
+    reconciler.again = 1e-15
+    run(reconciler, 0.1)
+    assert len(reconciler.calls) <= 101

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.api.objects import Deployment, ReplicaSet, decode
@@ -98,6 +98,7 @@ def rollouts(draw: st.DrawFn) -> tuple[Deployment, list[ReplicaSet]]:
     return deployment(wanted, surge, unavailable), [replica_set("new", 0), *sets]
 
 
+@settings(max_examples=40, deadline=None)
 @given(rollouts(), st.randoms(use_true_random=False))
 def test_a_rollout_keeps_its_bounds_and_ends(
     case: tuple[Deployment, list[ReplicaSet]], chance: Any
@@ -106,7 +107,7 @@ def test_a_rollout_keeps_its_bounds_and_ends(
     surge, unavailable = rollout.bounds(web)
     new = sets[0]
     limit = max(web.spec.replicas + surge, sum(s.spec.replicas for s in sets))
-    for _ in range(200):
+    for _ in range(120):
         for item in sets:  # The ReplicaSets obey; new pods become available when they like.
             ready = item.status.available_replicas
             if item is new and chance.random() < 0.7:

@@ -10,7 +10,7 @@ from shepherd.scheduler.cycle import Cycle, nodes_to_find
 from shepherd.scheduler.framework import Check, Grade, Profile, Reach
 from shepherd.scheduler.plugins import DEFAULT_PROFILE
 from shepherd.scheduler.shape import PodInfo
-from shepherd.testing.scheduling import Scene, node, pod
+from shepherd.testing.scheduling import HOSTNAME, Scene, node, pod
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -49,8 +49,12 @@ def _pod(chance: random.Random, name: str) -> Any:
     container: dict[str, Any] = {"resources": {"requests": requests}}
     if chance.random() < 0.2:
         container["ports"] = ports
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     return pod(
         name,
+        labels={"app": chance.choice("ab")},
+        affinity=apart if chance.random() < 0.1 else None,
         workload=chance.choice(["", "web", "db"]),
         containers=[container],
         nodeSelector={"disk": "ssd"} if chance.random() < 0.2 else {},
@@ -58,7 +62,7 @@ def _pod(chance: random.Random, name: str) -> Any:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_rankings_choose_what_looking_at_every_node_would(seed: int) -> None:
     """Pods come and go, nodes come, change and go: every decision and every reason agrees."""

@@ -51,6 +51,15 @@ async def test_warnings_of_a_kind_reach_the_user(api: Any) -> None:
     answer = await api.ask("POST", "/api/v1/namespaces/default/services", body)
     assert answer.code == 201
     assert answer.headers["warning"].startswith('299 - "spec.type')
+    path = "/api/v1/namespaces/default/services/a"
+    patch: Any = {"status": {"conditions": []}}
+    merge = "application/merge-patch+json"
+    for answer in (
+        await api.ask("PATCH", f"{path}/status", patch, content_type=merge),
+        await api.ask("DELETE", path),
+    ):
+        assert answer.code == 200
+        assert "warning" not in answer.headers
 
 
 async def test_the_namespaces_of_a_cluster_are_there(api: Any) -> None:

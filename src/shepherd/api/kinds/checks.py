@@ -24,6 +24,8 @@ Rule = Callable[[str], list[str]]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
+NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
+"""What a warning says of a field that is kept and has no effect yet."""
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MAX_INT32 = 2**31 - 1
 

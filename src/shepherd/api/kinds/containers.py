@@ -91,7 +91,7 @@ def _validate_container(container: Object, path: str, names: set[str], volumes: 
     if mounts := container.get("volumeMounts"):
         yield from _validate_mounts(mounts, f"{path}.volumeMounts", volumes)
     if resources := container.get("resources"):
-        yield from validate_resources(resources, f"{path}.resources")
+        yield from _validate_resources(resources, f"{path}.resources")
     yield from validate_probes(container, path)
     if lifecycle := container.get("lifecycle"):
         yield from validate_lifecycle(lifecycle, f"{path}.lifecycle")
@@ -193,7 +193,7 @@ def _validate_mounts(mounts: list[Object], path: str, volumes: set[str]) -> Erro
         yield from one_of(f"{at}.mountPropagation", mount.get("mountPropagation"), _PROPAGATIONS)
 
 
-def validate_resources(resources: Object, path: str) -> Errors:
+def _validate_resources(resources: Object, path: str) -> Errors:
     """Requests and limits: known names, sound amounts, no request above its limit."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for kind, values in (("limits", limits), ("requests", requests)):

@@ -100,7 +100,7 @@ def _some(texts: list[str], none: str) -> str:
     return f"{shown} + {rest} more..." if rest > 0 else shown
 
 
-def host_port(address: str, port: int) -> str:
+def _host_port(address: str, port: int) -> str:
     """`10.42.0.7:80`, `[fd00::7]:80`."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
@@ -110,7 +110,7 @@ def _addresses(endpoints: Object, now: float) -> str:
     for subset in endpoints.get("subsets") or ():
         ready = [address.get("ip", "") for address in subset.get("addresses") or ()]
         ports = [port.get("port", 0) for port in subset.get("ports") or ()]
-        texts += [host_port(ip, port) for port in ports for ip in ready] if ports else ready
+        texts += [_host_port(ip, port) for port in ports for ip in ready] if ports else ready
     return _some(texts, NONE)
 
 

@@ -8,14 +8,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from shepherd.api.kinds.checks import amount
+from shepherd.api.kinds.checks import NO_EFFECT, amount
 from shepherd.api.kinds.podspec import CONTAINER_LISTS
 from shepherd.api.quantity import NANO
 from shepherd.api.resource import Object
 
 Warnings = Iterator[str]
-
-_NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
 
 _IDLE_SPEC_FIELDS = (
     "automountServiceAccountToken", "ephemeralContainers", "resourceClaims", "resources",
@@ -27,7 +25,7 @@ _LIVE_VOLUMES = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "hostPath", "name", "projected", "secret")
 )
 _LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret"))
-_NO_START = f"{_NO_EFFECT}; pods with it do not start"
+_NO_START = f"{NO_EFFECT}; pods with it do not start"
 _REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
 _BYTES = ("memory", "ephemeral-storage")
 
@@ -45,7 +43,7 @@ def _spec_warnings(spec: Object, path: str) -> Warnings:
     yield from _idle(spec, _IDLE_SPEC_FIELDS, path)
     yield from _idle(spec.get("securityContext"), _IDLE_SECURITY_FIELDS, f"{path}.securityContext")
     if spec.get("hostUsers") is False:
-        yield f"{path}.hostUsers: {_NO_EFFECT}"
+        yield f"{path}.hostUsers: {NO_EFFECT}"
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         yield (
             f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid "
@@ -65,7 +63,7 @@ def _idle(obj: Object | None, fields: tuple[str, ...], path: str) -> Warnings:
     if obj:
         for field in fields:
             if obj.get(field):
-                yield f"{path}.{field}: {_NO_EFFECT}"
+                yield f"{path}.{field}: {NO_EFFECT}"
 
 
 def _volume_warnings(volume: Object, path: str) -> Warnings:
@@ -94,7 +92,7 @@ def _container_warnings(
     context = container.get("securityContext")
     yield from _idle(context, _IDLE_SECURITY_FIELDS, f"{path}.securityContext")
     if container.get("restartPolicy") and not path.partition(".initContainers[")[1]:
-        yield f"{path}.restartPolicy: {_NO_EFFECT}"
+        yield f"{path}.restartPolicy: {NO_EFFECT}"
     resources = container.get("resources") or {}
     for kind in ("limits", "requests"):
         yield from _fractions(resources.get(kind) or {}, f"{path}.resources.{kind}")

@@ -12,6 +12,7 @@ from shepherd.api.errors import (
     required,
 )
 from shepherd.api.kinds.checks import (
+    NO_EFFECT,
     PROTOCOLS,
     Errors,
     absent,
@@ -206,8 +207,6 @@ def validate_service_update(service: Object, old: Object) -> list[FieldError]:
 
 # -- what may surprise --------------------------------------------------------------------------
 
-_NO_EFFECT = "accepted, and not acted on by this version of Shepherd"
-
 
 _IDLE_FIELDS = (
     "loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges", "trafficDistribution",
@@ -216,7 +215,7 @@ _IDLE_FIELDS = (
 
 def service_warnings(service: Object) -> list[str]:
     spec = service.get("spec") or {}
-    found = [f"spec.{field}: {_NO_EFFECT}" for field in _IDLE_FIELDS if spec.get(field)]
+    found = [f"spec.{field}: {NO_EFFECT}" for field in _IDLE_FIELDS if spec.get(field)]
     if spec.get("type") == "LoadBalancer":
         found.append("spec.type: no load balancer is allocated; the service answers on node ports")
     return found

@@ -5,8 +5,8 @@ removes. Interface files: the kernel's admin-guide/cgroup-v1 and cgroup-v2.
 """
 
 import contextlib
-import errno
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,10 +33,12 @@ def cpu_weight(shares: int) -> int:
 
 
 class Cgroups:
-    """`mode` is `v1`, `hybrid` or `v2`."""
+    """`mode` is `v1`, `hybrid` or `v2`. On a hybrid machine crun takes the directory `shadow` for
+    the unified hierarchy (see `workers`)."""
 
-    def __init__(self, root: Path = ROOT) -> None:
+    def __init__(self, shadow: Path, root: Path = ROOT) -> None:
         self.root = root
+        self.shadow = shadow
         self.unified = (root / "cgroup.controllers").exists()
         hybrid = (root / "unified" / "cgroup.controllers").exists()
         self.mode = "v2" if self.unified else "hybrid" if hybrid else "v1"
@@ -111,16 +113,13 @@ class Cgroups:
         group = self._group("pids", path)
         return [f"{path}/{one.relative_to(group)}" for one in _deepest_first(group)]
 
-    def remove(self, path: str) -> bool:
-        """Remove a group and those below it; False when a process is still in one."""
-        done = True
+    def remove(self, path: str) -> None:
+        """Remove a group and those below it; one in which a process still ends stays."""
+        shutil.rmtree(self.shadow / path.lstrip("/"), ignore_errors=True)
         for hierarchy in self._hierarchies():
             for group in _deepest_first(hierarchy / path.lstrip("/")):
-                try:
+                with contextlib.suppress(OSError):
                     group.rmdir()
-                except OSError as error:
-                    done = done and error.errno != errno.EBUSY
-        return done
 
     def oom_kills(self, path: str) -> int:
         """How often the kernel killed for memory in a group."""

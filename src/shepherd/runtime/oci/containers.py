@@ -4,7 +4,6 @@ in workers."""
 
 import json
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from shepherd.runtime.oci.kernel import Process
 from shepherd.runtime.oci.layers import overlay_options
 from shepherd.runtime.oci.monitor import OciCommand, OciError
 from shepherd.runtime.oci.sandboxes import SandboxRecord, SandboxStore
+from shepherd.runtime.oci.trash import Trash
 
 SIGKILL_EXIT_CODE = 137
 
@@ -44,12 +44,18 @@ class ContainerRecord(msgspec.Struct, frozen=True):
 
 class ContainerStore:
     def __init__(
-        self, root: Path, command: OciCommand, sandboxes: SandboxStore, cgroups: Cgroups
+        self,
+        root: Path,
+        command: OciCommand,
+        sandboxes: SandboxStore,
+        cgroups: Cgroups,
+        trash: Trash,
     ) -> None:
         self.root = root
         self.command = command
         self._sandboxes = sandboxes
         self._cgroups = cgroups
+        self._trash = trash
         self._bounding = _status_mask("CapBnd")
         self._oom_floor = int(Path("/proc/self/oom_score_adj").read_text())
 
@@ -200,7 +206,7 @@ class ContainerStore:
         if cgroup:
             self._cgroups.remove(cgroup)
         kernel.unmount(folder / "rootfs")
-        shutil.rmtree(folder, ignore_errors=True)
+        self._trash.put(folder)
 
     def exec_spec(self, record: ContainerRecord, command: list[str]) -> dict[str, Any]:
         """The process to run inside: the container's own user, environment and rights."""

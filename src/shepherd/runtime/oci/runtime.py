@@ -35,7 +35,8 @@ from shepherd.runtime.oci.nft import Nft, NftError
 from shepherd.runtime.oci.probe import Probed, probe
 from shepherd.runtime.oci.registries import Registries
 from shepherd.runtime.oci.sandboxes import Plug, SandboxRecord, SandboxStore
-from shepherd.runtime.oci.workers import Workers, share_mounts
+from shepherd.runtime.oci.trash import Trash
+from shepherd.runtime.oci.workers import Workers, prepare_mounts
 
 START_WORKERS = 4
 """More starts at once gain nothing on any machine measured, and each gets slower."""
@@ -54,13 +55,17 @@ class OciRuntime:
         self, root: Path, *, network: NetworkConfig, clock: Clock, instance: str,
         registries: Registries | None = None,
     ) -> None:  # fmt: skip
-        self._root = root = root.resolve()
+        self.root = root = root.resolve()
         self._network = network
         self._clock = clock
         self._instance = instance
         self._nft = Nft()
-        self._cgroups = Cgroups()
-        self._command = OciCommand(root / "run")
+        self._trash = Trash(root / "trash")
+        self._volatile = root / "run"
+        """A tmpfs: what means nothing any more after a reboot."""
+        shadow = self._volatile / "unified"
+        self._cgroups = Cgroups(shadow)
+        self._command = OciCommand(self._volatile / "oci")
         self._probed = Probed("", "")
         self._plug: Plug | None = None
         self._last_address = ""
@@ -73,29 +78,34 @@ class OciRuntime:
         self._watches: set[asyncio.Task[None]] = set()
         """One for each running container."""
         layers = root / "images" / "layers"
-        self._workers = Workers(START_WORKERS, "sheep", layers)
-        self._image_workers = Workers(IMAGE_WORKERS, "sheep-images", layers)
+        self._workers = Workers(START_WORKERS, "sheep", directory=layers, shadow=shadow)
+        self._image_workers = Workers(
+            IMAGE_WORKERS, "sheep-images", directory=layers, shadow=shadow
+        )
         self._images = ImageStore(
             root / "images", self._image_workers, registries or Registries(), self._layers_in_use
         )
         self.images: Images = self._images
         self._sandboxes = SandboxStore(root / "sandboxes", instance, self._cgroups, self._command)
         self._containers = ContainerStore(
-            root / "containers", self._command, self._sandboxes, self._cgroups
+            root / "containers", self._command, self._sandboxes, self._cgroups, self._trash
         )
 
     async def start(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
         try:
-            await asyncio.to_thread(share_mounts, self._root)
+            await asyncio.to_thread(prepare_mounts, self._volatile)
+            self._cgroups.shadow.mkdir(exist_ok=True)
         except OSError as error:
-            message = f"cannot mount in {self._root} (containers need root): {error}"
+            message = f"cannot mount in {self.root} (containers need root): {error}"
             raise SheepError("RuntimeNotReady", message) from error
         self._probed = await self._workers.run(
-            probe, self._root, self._command.state, f"/{self._instance}"
+            probe, self.root, self._command.state, f"/{self._instance}"
         )
         self._command.binary = self._probed.binary
         await self._workers.run(self._adopt)
         await self._image_workers.run(self._images.open)
+        self._sweep()
         for sandbox in self._held.values():
             for container in sandbox.containers.values():
                 self._watch(container)
@@ -293,9 +303,15 @@ class OciRuntime:
         await self._kill(container)
         record = container.record
         await self._workers.run(self._containers.remove, record)
+        self._sweep()
         sandbox = self._held.get(record.config.sandbox_id)
         if sandbox is not None:
             sandbox.containers.pop(record.id, None)
+
+    def _sweep(self) -> None:
+        """Empty the trash in the background; one broom is enough."""
+        if "sweep" not in self._tasks:
+            self._background("sweep", self._image_workers.run(self._trash.empty))
 
     async def exec(
         self, container_id: str, command: list[str], *, timeout_seconds: float
@@ -343,9 +359,13 @@ class OciRuntime:
         run of which nobody knows. Who asks for the same meanwhile waits for the same."""
         task: asyncio.Task[T] | None = self._tasks.get(key)
         if task is None:
-            task = self._tasks[key] = asyncio.create_task(change())
-            task.add_done_callback(lambda _: self._tasks.pop(key))
+            task = self._background(key, change())
         return await asyncio.shield(task)
+
+    def _background(self, key: str, change: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = self._tasks[key] = asyncio.create_task(change)
+        task.add_done_callback(lambda _: self._tasks.pop(key))
+        return task
 
     def _watch(self, container: HeldContainer) -> None:
         """Follow a container until it ends."""

@@ -17,7 +17,7 @@ def unified(tmp_path: Path) -> Path:
 
 
 def test_v2_limits_a_pod_and_hands_the_controllers_down(unified: Path) -> None:
-    cgroups = Cgroups(unified)
+    cgroups = Cgroups(unified / "shadow", unified)
     assert cgroups.mode == "v2"
     cgroups.prepare("/i/pod", cpu_millis=500, memory_bytes=1 << 20, request_millis=1000)
     pod = unified / "i" / "pod"
@@ -34,14 +34,14 @@ def test_v2_tells_use_and_memory_kills(unified: Path) -> None:
     (pod / "memory.current").write_text("1000\n")
     (pod / "memory.stat").write_text("anon 5\ninactive_file 300\n")
     (pod / "memory.events").write_text("oom 1\noom_kill 1\n")
-    cgroups = Cgroups(unified)
+    cgroups = Cgroups(unified / "shadow", unified)
     assert cgroups.stats("/i/pod") == Stats(cpu_nanos=7000, memory_bytes=700)
     assert cgroups.oom_kills("/i/pod") == 1
     assert cgroups.stats("/i/gone") is None
 
 
 def test_v2_kills_by_the_kernels_own_file(unified: Path) -> None:
-    Cgroups(unified).kill("/i/pod")
+    Cgroups(unified / "shadow", unified).kill("/i/pod")
     assert (unified / "i" / "pod" / "cgroup.kill").read_text() == "1"
 
 
@@ -51,7 +51,7 @@ def test_v1_and_hybrid_are_told_apart(tmp_path: Path, hybrid: bool, mode: str) -
         (tmp_path / name).mkdir()
     if hybrid:
         (tmp_path / "unified" / "cgroup.controllers").touch()
-    assert Cgroups(tmp_path).mode == mode
+    assert Cgroups(tmp_path / "shadow", tmp_path).mode == mode
 
 
 def test_kubelets_conversions() -> None:

@@ -1,0 +1,169 @@
+"""Container work on the node, image present, as root: from a pod's config to its running process.
+
+In a network namespace of its own. In the same rounds `podman run -d` and `docker run -d` do the
+same work, where they are installed and usable.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median
+
+from bench.report import Row
+from shepherd.lib.clock import SystemClock
+from shepherd.runtime.base import ContainerConfig, SandboxConfig
+from shepherd.runtime.oci import NetworkConfig, OciRuntime, kernel
+from shepherd.runtime.oci.rtnetlink import MISSING, Netlink, link_delete, link_up
+
+ARCHIVE = Path(__file__).parents[1] / "build" / "demo-image.tar"
+IMAGE = "shepherd.local/demo:1"
+INSTANCE = "shepbench"
+ROUNDS = 30
+MANY = 50
+MS = 1000.0
+
+
+def measure() -> list[Row]:
+    if os.geteuid():
+        raise PermissionError("real containers need root")
+    with _own_network(), tempfile.TemporaryDirectory(prefix="shepherd-bench-") as folder:
+        root = Path(folder) / "agent"
+        try:
+            return asyncio.run(_measure(root))
+        finally:
+            for point in kernel.mount_points(root):
+                kernel.unmount(point)
+
+
+@contextmanager
+def _own_network() -> Iterator[None]:
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    kernel.unshare(kernel.CLONE_NEWNET)
+    try:
+        with Netlink() as netlink:
+            netlink.run(link_up("lo"))
+        yield
+    finally:
+        kernel.setns(home, kernel.CLONE_NEWNET)
+        os.close(home)
+
+
+@asynccontextmanager
+async def _runtime(root: Path) -> AsyncIterator[OciRuntime]:
+    runtime = OciRuntime(
+        root,
+        network=NetworkConfig(INSTANCE, pod_cidr="10.42.0.0/24"),
+        clock=SystemClock(),
+        instance=INSTANCE,
+    )
+    await runtime.start()
+    try:
+        yield runtime
+    finally:
+        for sandbox in await runtime.sandboxes():
+            await runtime.remove_sandbox(sandbox.id)
+        await runtime.close()
+        with Netlink() as netlink:
+            netlink.run(link_delete(INSTANCE), ignore=MISSING)
+
+
+async def _measure(root: Path) -> list[Row]:
+    async with _runtime(root) as runtime:
+        name = runtime.describe().name
+        [image] = await runtime.images.load(str(ARCHIVE))
+        await _start(runtime, image.id, "warm")
+        await runtime.remove_sandbox("warm")
+        starts, stops, peers = await _one_by_one(runtime, image.id)
+        rows = [
+            Row(f"pod start on the node ({name}), p50", median(starts) * MS, "ms", "<= 45"),
+            Row("pod start on the node, p99", _p99(starts) * MS, "ms", "<= 120"),
+            Row("stop without grace, p50", median(stops) * MS, "ms", "<= 15"),
+        ]
+        for peer, times in peers.items():
+            ratio = median(times) / median(starts)
+            note = f"{median(times) * MS:.0f} ms p50"
+            rows.append(Row(f"{peer} run -d / pod start", ratio, "x", ">= 4", note))
+        return rows + await _many(runtime, image.id)
+
+
+async def _one_by_one(
+    runtime: OciRuntime, image: str
+) -> tuple[list[float], list[float], dict[str, list[float]]]:
+    """Seconds of our starts, our stops, and of each peer's starts."""
+    starts, stops = [], []
+    peers: dict[str, list[float]] = {name: [] for name in ("podman", "docker") if _usable(name)}
+    for number in range(ROUNDS):
+        began = time.perf_counter()
+        container = await _start(runtime, image, f"one{number}")
+        starts.append(time.perf_counter() - began)
+        for peer, times in peers.items():
+            times.append(await asyncio.to_thread(_peer_start, peer))
+        began = time.perf_counter()
+        await runtime.stop_container(container, 0)
+        stops.append(time.perf_counter() - began)
+        await runtime.remove_sandbox(f"one{number}")
+    return starts, stops, peers
+
+
+async def _many(runtime: OciRuntime, image: str) -> list[Row]:
+    began = time.perf_counter()
+    await asyncio.gather(*(_start(runtime, image, f"many{number}") for number in range(MANY)))
+    seconds = time.perf_counter() - began
+    kept = [_proportional_bytes(pid) for pid in _monitors(runtime.root)]
+    return [
+        Row(f"{MANY} pods at once, on the node", seconds, "s", "<= 1.0"),
+        Row("PSS per idle pod beside its process", sum(kept) / len(kept) / 1e6, "MB", "<= 0.6"),
+    ]
+
+
+async def _start(runtime: OciRuntime, image: str, name: str) -> str:
+    sandbox = SandboxConfig(
+        name, pod_uid=name, pod_name=name, pod_namespace="bench", hostname=name
+    )  # fmt: skip
+    await runtime.run_sandbox(sandbox)
+    container = ContainerConfig(
+        f"{name}-c", name, "c", 0, image, command=("sleep", "3600"),
+        log_path=str(runtime.root / "logs" / f"{name}.log"),
+    )  # fmt: skip
+    await runtime.start_container(container)
+    return container.id
+
+
+def _monitors(root: Path) -> list[int]:
+    """The monitor processes of our containers."""
+    return [int(file.read_text()) for file in root.glob("containers/*/conmon.pid")]
+
+
+def _proportional_bytes(pid: int) -> int:
+    """What a process holds in memory, with its share of what it shares (PSS)."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(pid)
+
+
+def _p99(values: list[float]) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.99))]
+
+
+def _usable(peer: str) -> bool:
+    """Whether a peer is installed, works here, and has the image."""
+    if shutil.which(peer) is None:
+        return False
+    command = [peer, "load", "--input", str(ARCHIVE)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _peer_start(peer: str) -> float:
+    began = time.perf_counter()
+    run = [peer, "run", "--detach", IMAGE, "sleep", "3600"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - began
+    subprocess.run([peer, "rm", "--force", done.stdout.strip()], capture_output=True, check=True)
+    return seconds

@@ -20,6 +20,7 @@ from shepherd.runtime.base import (
     SandboxConfig,
     SheepError,
 )
+from shepherd.runtime.oci import kernel
 from shepherd.testing.runtime_suite import (
     FOREVER,
     Harness,
@@ -167,6 +168,17 @@ async def test_volumes_are_mounted_as_the_pod_says(
         "read-only",
     ]
     assert (tmp_path / "given" / "y").read_text() == "hi\n"
+
+
+async def test_a_volume_that_is_mounted_after_the_start_reaches_the_container(
+    runtime_harness: Harness, tmp_path: Path
+) -> None:
+    late = tmp_path / "late"
+    late.mkdir()
+    kernel.mount("late", late, "tmpfs")
+    (late / "file").write_text("fresh\n")
+    ended = await run(runtime_harness, "cat /late/file", mounts=(Mount(str(late), "/late"),))
+    assert printed(ended) == ["fresh"]
 
 
 async def test_containers_of_a_pod_share_network_and_memory(runtime_harness: Harness) -> None:

@@ -102,15 +102,26 @@ def read_in_root(root: Path, path: str, limit: int = 1 << 20) -> str:
         return file.read(limit).decode(errors="replace")
 
 
+def _mounts() -> list[tuple[Path, bool]]:
+    """Every mount point, the latest last, and whether it is shared (proc_pid_mountinfo(5))."""
+    lines = (line.split() for line in Path("/proc/thread-self/mountinfo").read_text().splitlines())
+    return [
+        (Path(words[4].replace("\\040", " ")), any(one.startswith("shared:") for one in words[6:]))
+        for words in lines
+    ]
+
+
 def mount_points(below: Path) -> list[str]:
     """The mounts at and below a path, the deepest and latest first."""
-    prefix = str(below)
-    points = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        point = line.split()[4].replace("\\040", " ")
-        if point == prefix or point.startswith(prefix + "/"):
-            points.append(point)
-    return points[::-1]
+    return [str(point) for point, _ in _mounts()[::-1] if point.is_relative_to(below)]
+
+
+def share_mount_of(path: Path) -> None:
+    """Make the mount that holds a path shared, if it is not."""
+    holding = [one for one in _mounts() if path.is_relative_to(one[0])]
+    point, shared = max(reversed(holding), key=lambda one: len(one[0].parts))
+    if not shared:
+        mount(None, point, None, MS_SHARED)
 
 
 @dataclass(frozen=True, slots=True)

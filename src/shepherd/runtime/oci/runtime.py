@@ -92,8 +92,9 @@ class OciRuntime:
         )
 
     async def start(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
         try:
-            await asyncio.to_thread(prepare_mounts, self.root, self._volatile)
+            await asyncio.to_thread(prepare_mounts, self._volatile)
             self._cgroups.shadow.mkdir(exist_ok=True)
         except OSError as error:
             message = f"cannot mount in {self.root} (containers need root): {error}"

@@ -4,8 +4,8 @@ On a hybrid cgroup machine crun refuses to work because it finds cgroup2 at
 /sys/fs/cgroup/unified. Each worker therefore has a mount namespace of its own in which an ordinary
 directory, the *shadow*, covers that place; conmon and crun inherit it from the thread that starts
 them. (crun goes on to make its groups there; `cgroups` removes them with the true ones.) All other
-mounts stay shared with the machine, so what a worker mounts below the runtime's root is seen by all
-and outlives the agent.
+mounts are shared with the machine: what a worker mounts is seen by all and outlives the agent, and
+what the machine mounts is seen by the workers.
 """
 
 import asyncio
@@ -60,14 +60,13 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-def prepare_mounts(root: Path, volatile: Path) -> None:
-    """Make mounts below `root` appear in every mount namespace that comes from this one, and
-    `volatile` a tmpfs, unless an earlier agent did. Call it before the first worker starts."""
-    points = kernel.mount_points(root)
-    if str(root) not in points:
-        kernel.mount(root, root, None, kernel.MS_BIND)
-        kernel.mount(None, root, None, kernel.MS_SHARED)
-    if str(volatile) not in points:
+def prepare_mounts(volatile: Path) -> None:
+    """Let mounts appear in every mount namespace that comes from this one, as systemd does at boot
+    and Kubernetes asks for; and make `volatile` a tmpfs, unless an earlier agent did. Call it
+    before the first worker starts: volumes that are mounted later reach the containers only so."""
+    for place in (Path("/"), volatile.parent):
+        kernel.share_mount_of(place)
+    if str(volatile) not in kernel.mount_points(volatile):
         volatile.mkdir(exist_ok=True)
         flags = kernel.MS_NOSUID | kernel.MS_NODEV
         kernel.mount("sheep", volatile, "tmpfs", flags, "mode=700")

@@ -327,6 +327,25 @@ def test_each_node_has_a_range_of_its_own_that_is_freed_with_it() -> None:
     play(story, "n1", "n2", "n3")
 
 
+def test_a_node_waits_for_a_range_until_another_one_goes() -> None:
+    async def main() -> None:
+        config = ControllerConfig(pod_cidr="10.42.0.0/24")
+        async with (
+            ControlPlane.open(config) as plane,
+            StandInNodes(plane, "n1", "n2").up(),
+        ):
+            await plane.until(NODE, "n1", lambda o: o["spec"].get("podCIDR") == "10.42.0.0/24")
+
+            async def told() -> bool:
+                return "CIDRNotAvailable" in [e["reason"] for e in await plane.items(EVENT)]
+
+            await eventually(told)
+            await plane.client.delete(NODE, "n1")
+            await plane.until(NODE, "n2", lambda o: o["spec"].get("podCIDR") == "10.42.0.0/24")
+
+    run_virtual(main())
+
+
 def test_finished_pods_beyond_the_limit_are_removed_oldest_first() -> None:
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         nodes.report = lambda pod: {"phase": "Succeeded"}

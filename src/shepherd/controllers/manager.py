@@ -17,7 +17,7 @@ from shepherd.controllers.endpointslice import EndpointSliceController
 from shepherd.controllers.garbage_collector import GarbageCollector
 from shepherd.controllers.informers import Informers
 from shepherd.controllers.namespace import NamespaceController
-from shepherd.controllers.node_ipam import NodeIpam, node_ranges
+from shepherd.controllers.node_ipam import NodeIpam, NodeRanges
 from shepherd.controllers.node_lifecycle import NodeLifecycle
 from shepherd.controllers.pod_gc import PodGc
 from shepherd.controllers.replicaset import ReplicaSetController
@@ -107,7 +107,7 @@ class ControllerManager:
             ServiceAccountController(informers, Writer(client, informers.service_accounts)),
         ]
         if config.pod_cidr:
-            ranges = node_ranges(config.pod_cidr, config.node_cidr_prefix)
+            ranges = NodeRanges(config.pod_cidr, config.node_cidr_prefix)
             table.append(NodeIpam(informers, nodes, node_events, ranges=ranges))
         if config.ca:
             maps = Writer(client, informers.config_maps)

@@ -4,7 +4,6 @@ Source: kubernetes pkg/controller/nodeipam (RangeAllocator).
 """
 
 import ipaddress
-from collections.abc import Iterator
 
 from shepherd.api.kinds import NODE
 from shepherd.api.objects import Node
@@ -14,14 +13,21 @@ from shepherd.client.writer import Writer
 from shepherd.controllers.informers import Informers
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_RANGE_LIMIT = 2**16
 
 
-def node_ranges(cluster: str, prefix: int) -> list[str]:
-    """The ranges of `prefix` length that a cluster range holds, at most 65,536."""
-    network: Network = ipaddress.ip_network(cluster)
-    subnets: Iterator[Network] = network.subnets(new_prefix=max(prefix, network.prefixlen))
-    return [str(subnet) for subnet, _ in zip(subnets, range(_RANGE_LIMIT), strict=False)]
+class NodeRanges:
+    """The parts of a cluster's pod network, each of `prefix` length, by number."""
+
+    def __init__(self, cluster: str, prefix: int) -> None:
+        self._network: Network = ipaddress.ip_network(cluster)
+        self._prefix = max(prefix, self._network.prefixlen)
+
+    def __len__(self) -> int:
+        return int(2 ** (self._prefix - self._network.prefixlen))
+
+    def __getitem__(self, number: int) -> str:
+        size = 2 ** (self._network.max_prefixlen - self._prefix)
+        return f"{self._network.network_address + number * size}/{self._prefix}"
 
 
 class NodeIpam:
@@ -31,7 +37,7 @@ class NodeIpam:
     name = "node-ipam"
 
     def __init__(
-        self, informers: Informers, nodes: Writer[Node], recorder: Recorder, *, ranges: list[str]
+        self, informers: Informers, nodes: Writer[Node], recorder: Recorder, *, ranges: NodeRanges
     ) -> None:
         self._informers = informers
         self._nodes = nodes
@@ -80,7 +86,8 @@ class NodeIpam:
     def _free(self) -> str | None:
         for offset in range(len(self._ranges)):
             at = (self._next + offset) % len(self._ranges)
-            if self._ranges[at] not in self._taken:
+            found = self._ranges[at]
+            if found not in self._taken:
                 self._next = at + 1
-                return self._ranges[at]
+                return found
         return None

@@ -11,7 +11,6 @@ from random import Random
 from shepherd.agent.checks import Checks
 from shepherd.agent.endpoints import Endpoints
 from shepherd.agent.images import NodeImages
-from shepherd.agent.machine import own_address
 from shepherd.agent.node import AgentConfig, Node, NodeFacts, PodFiles
 from shepherd.agent.node_status import NodeKeeper
 from shepherd.agent.pods import Pods
@@ -23,6 +22,7 @@ from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.lib.clock import Clock
 from shepherd.lib.httpd import HttpServer, serve
+from shepherd.lib.machine import own_address
 from shepherd.runtime.base import Dataplane, Runtime, SheepError
 
 _CLOSE_SECONDS = 1.0

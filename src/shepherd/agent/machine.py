@@ -1,15 +1,11 @@
-"""The machine as its kernel shows it: sizes, addresses, identity. Linux."""
+"""The machine as its kernel shows it: sizes and identity. Linux."""
 
-import fcntl
 import os
 import platform
 import shutil
-import socket
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-_SIOCGIFADDR = 0x8915
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _UNLIMITED_BYTES = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2**63."""
@@ -98,45 +94,6 @@ def _os_image() -> str:
         return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
     except OSError:
         return "Linux"
-
-
-def own_address(server: str) -> str:
-    """The address by which others reach this machine.
-
-    The one from which it reaches the API server (`server`, a host name or address) unless that is
-    itself; else the one of its default route; else of any interface that is no bridge (such as
-    that of the pods); else loopback.
-    """
-    for target in (server, "192.0.2.1"):
-        address = _source_address(target)
-        if address and not address.startswith("127."):
-            return address
-    for _, name in socket.if_nameindex():
-        address = "" if Path(f"/sys/class/net/{name}/bridge").exists() else _interface_address(name)
-        if address and not address.startswith("127."):
-            return address
-    return "127.0.0.1"
-
-
-def _source_address(target: str) -> str:
-    """From which address packets to `target` would go; none is sent."""
-    if not target:
-        return ""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.connect((target, 9))
-            return str(sock.getsockname()[0])
-    except OSError:
-        return ""
-
-
-def _interface_address(name: str) -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        try:
-            answer = fcntl.ioctl(sock, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-        except OSError:
-            return ""
-    return socket.inet_ntoa(answer[20:24])
 
 
 def _text(path: str) -> str:

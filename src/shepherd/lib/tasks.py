@@ -1,7 +1,8 @@
 """Structured concurrency on top of `asyncio.TaskGroup`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from shepherd.lib.clock import Clock
@@ -41,33 +42,17 @@ async def wait_at_most(event: asyncio.Event, seconds: float | None, clock: Clock
         await cancel_and_wait(waiter)
 
 
-async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> None:
-    """Run `parts` together until `stop` is set or one of them fails; then cancel the rest.
+@asynccontextmanager
+async def background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run `parts` while the context lasts, then cancel them and wait for their end.
 
-    A part that returns is done; a part that raises brings the others down and its error is raised
-    (in an `ExceptionGroup`): a bug ends the process instead of leaving half of it running.
+    A part that returns is done; a part that raises ends the context, and its error is raised (in
+    an `ExceptionGroup`): a bug ends the process instead of leaving half of it running.
     """
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part) for part in parts]
-        await stop.wait()
-        for task in tasks:
-            task.cancel()
-
-
-async def retry(
-    attempt: Callable[[], Awaitable[T]],
-    *,
-    on: type[BaseException] | tuple[type[BaseException], ...],
-    delay: Callable[[int, BaseException], Awaitable[None]],
-) -> T:
-    """Call `attempt` until it succeeds; after its n-th failure with `on`, await `delay(n, error)`.
-
-    `delay` may raise to give up.
-    """
-    failures = 0
-    while True:
         try:
-            return await attempt()
-        except on as error:
-            failures += 1
-            await delay(failures, error)
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

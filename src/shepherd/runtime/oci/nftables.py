@@ -15,6 +15,8 @@ from shepherd.runtime.base import ServiceRule
 from shepherd.runtime.oci.network import write_setting
 from shepherd.runtime.oci.nft import Nft, NftError
 
+_READY_COUNTS = 32
+"""Chains are made for so many counts of backends at a time."""
 MASQUERADE_MARK = 0x4000
 """kube-proxy's: packets for node ports come back through this node."""
 
@@ -49,7 +51,7 @@ table ip {name} {{
   }}
   chain postrouting {{
     type nat hook postrouting priority srcnat;
-    ip saddr . ip daddr @hairpin masquerade
+    ct status dnat ip saddr . ip daddr @hairpin masquerade
     meta mark & {mark:#x} == {mark:#x} masquerade
   }}
   chain arriving {{ type filter hook prerouting priority -90; jump refuse; }}
@@ -124,6 +126,17 @@ def chain(rule: ServiceRule) -> str:
     return f"{'sticky' if rule.affinity_seconds else 'pick'}-{len(rule.backends)}"
 
 
+def ready_chains(rules: Iterable[ServiceRule]) -> set[str]:
+    """The chains that a table has from its start: for these rules and for others like them.
+
+    nftables 1.0.6 refuses a new rule that looks up `slots` once the map has been read back from the
+    kernel ("conflicting protocols specified"), so a count without its chain needs a whole reload.
+    """
+    most = max((len(rule.backends) for rule in rules), default=0)
+    most = -(-max(most, 1) // _READY_COUNTS) * _READY_COUNTS
+    return {f"{kind}-{count}" for kind in ("pick", "sticky") for count in range(1, most + 1)}
+
+
 def chains(table: str, names: Iterable[str]) -> str:
     """A script that makes drawing chains, for services and for node ports."""
     lines = []
@@ -196,7 +209,8 @@ class NftDataplane:
             self._nft.close()
 
     def _apply(self, rules: dict[str, ServiceRule]) -> None:
-        if not self._whole:
+        needed = {chain(rule) for rule in rules.values() if rule.backends}
+        if not self._whole and needed <= self._chains:
             try:
                 self._change(rules)
                 return
@@ -211,30 +225,28 @@ class NftDataplane:
         gone = [old for name, old in self._rules.items() if rules.get(name) != old]
         new = [rule for name, rule in rules.items() if self._rules.get(name) != rule]
         addresses = _backends(rules.values())
-        needed = {chain(rule) for rule in new if rule.backends} - self._chains
         script = [
-            chains(self._table, sorted(needed)),
             elements(gone).script("delete", self._table),
             hairpins(self._addresses - addresses).script("delete", self._table),
             elements(new).script("add", self._table),
             hairpins(addresses - self._addresses).script("add", self._table),
         ]
-        self._commit(script, rules, self._chains | needed, addresses)
+        self._commit(script, rules, self._chains, addresses)
 
     def _reload(self, rules: dict[str, ServiceRule]) -> None:
         """Make the whole table anew, in one transaction."""
         unknown = ""
         if self._service_cidr:
             unknown = f"ip daddr {self._service_cidr} ct status & dnat == 0 goto nobody"
-        needed = {chain(rule) for rule in rules.values() if rule.backends}
+        ready = ready_chains(rules.values())
         addresses = _backends(rules.values())
         script = [
             _TABLE.format(name=self._table, mark=MASQUERADE_MARK, unknown=unknown),
-            chains(self._table, sorted(needed)),
+            chains(self._table, sorted(ready)),
             elements(rules.values()).script("add", self._table),
             hairpins(addresses).script("add", self._table),
         ]
-        self._commit(script, rules, needed, addresses)
+        self._commit(script, rules, ready, addresses)
 
     def _commit(
         self,

@@ -81,6 +81,7 @@ def clean_up(folder: Path, instance: str) -> None:
     cgroups = Cgroups(folder)
     for group in cgroups.below(f"/{instance}"):
         cgroups.kill(group)
+    cgroups.remove(f"/{instance}")
     for point in kernel.mount_points(folder):
         kernel.unmount(point)
     with Netlink() as netlink:

@@ -68,6 +68,8 @@ class Resource:
     change nothing else."""
     status_on_create: bool = False
     """A create keeps the status that it brings (nodes, that register with it)."""
+    unconditional_update: bool = True
+    """A PUT without a resourceVersion overwrites whatever is there; False = it must name one."""
     scale: bool = False
     """Has a `/scale` subresource over spec.replicas, status.replicas and spec.selector."""
     generation: bool = False

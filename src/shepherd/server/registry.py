@@ -223,6 +223,13 @@ def check_preconditions(route: Route, wanted: Object, old: Object, revision: int
     asked = wanted.get("resourceVersion") or ""
     if asked and not asked.isdecimal():
         raise errors.bad_request(f'metadata.resourceVersion: Invalid value: "{asked}"')
+    if not int(asked or 0) and not route.resource.unconditional_update:
+        found = errors.FieldError(
+            "FieldValueInvalid",
+            "metadata.resourceVersion",
+            "Invalid value: 0x0: must be specified for an update",
+        )
+        raise errors.invalid(route.group, route.resource.kind, route.name, [found])
     if asked and int(asked) not in (0, revision):
         raise conflict(route, _MODIFIED)
 

@@ -105,6 +105,16 @@ async def test_an_update_under_an_old_version_conflicts(api: Any) -> None:
     assert unconditional["metadata"]["creationTimestamp"] == first["metadata"]["creationTimestamp"]
 
 
+async def test_a_lease_is_only_taken_under_the_version_that_was_seen(api: Any) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}
+    created = await api.ok("POST", path, lease)
+    status = await api.fails(422, "PUT", f"{path}/a", lease)
+    assert "must be specified for an update" in status["message"]
+    await api.ok("PUT", f"{path}/a", created | {"spec": {"holderIdentity": "y"}})
+    await api.ok("PATCH", f"{path}/a", {"spec": {"holderIdentity": "z"}}, **MERGE)
+
+
 async def test_an_update_names_the_object_it_means(api: Any) -> None:
     created = await api.ok("POST", CONFIG_MAPS, config_map())
     status = await api.fails(400, "PUT", f"{CONFIG_MAPS}/a", config_map("b"))

@@ -23,6 +23,7 @@ LEASE = Resource(
     version="v1",
     kind="Lease",
     plural="leases",
+    unconditional_update=False,
     columns=(Column("Holder", _holder, description="Who holds the lease."), AGE),
     validate=_validate,
 )

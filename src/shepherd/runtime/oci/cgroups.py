@@ -86,6 +86,11 @@ class Cgroups:
             wanted = sorted(offered & {"cpu", "cpuset", "io", "memory", "pids"})
             (group / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in wanted))
 
+    def limits_swap(self, path: str) -> bool:
+        """Whether swap can be limited in a group below this one."""
+        name = "memory.swap.max" if self.unified else "memory.memsw.limit_in_bytes"
+        return (self._group("memory", path) / name).exists()
+
     def pids(self, path: str) -> list[int]:
         """The processes in a group itself (not below it)."""
         try:

@@ -141,6 +141,7 @@ class ContainerStore:
             files=self._sandboxes.files(sandbox.config),
             bounding=self._bounding,
             oom_score_floor=self._oom_floor,
+            limits_swap=self._cgroups.limits_swap(self._sandboxes.cgroup(config.sandbox_id)),
             devices=_devices() if config.privileged else (),
             seccomp_profile=_profile(config.seccomp),
         )

@@ -1,5 +1,6 @@
 """The node's images. An image is one small record on disk; its layers are shared (`layers`)."""
 
+import asyncio
 import hashlib
 import os
 import platform
@@ -104,7 +105,8 @@ class ImageStore:
         return [record.info() for record in self._records.values()]
 
     async def load(self, path: str) -> ImageList:
-        return await self._workers.run(self._load, Path(path))
+        # A worker has a working directory of its own.
+        return await self._workers.run(self._load, await asyncio.to_thread(Path(path).absolute))
 
     async def remove(self, image_id: str) -> None:
         await self._workers.run(self._remove, image_id)

@@ -42,6 +42,8 @@ class Surroundings:
     """Our capability bounding set, a bit mask: no container can get more."""
     oom_score_floor: int
     """Ours: a process without CAP_SYS_RESOURCE cannot go below it."""
+    limits_swap: bool = False
+    """Whether the kernel counts swap: then a memory limit allows none, as kubelet has it."""
     devices: tuple[Device, ...] = ()
     seccomp_profile: Spec | None = None
     """Read from the path that the pod names."""
@@ -109,7 +111,7 @@ def _linux(config: ContainerConfig, around: Surroundings, granted: list[str]) ->
             {"type": kind, "path": path} if path else {"type": kind}
             for kind, path in around.namespaces.items()
         ],
-        "resources": resources(config),
+        "resources": resources(config, limits_swap=around.limits_swap),
     }
     if config.privileged:
         linux["devices"] = [
@@ -137,7 +139,7 @@ _DEVICES: tuple[tuple[int, int | None], ...] = (
 )  # fmt: skip
 
 
-def resources(config: ContainerConfig) -> Spec:
+def resources(config: ContainerConfig, *, limits_swap: bool) -> Spec:
     """The container's cgroup limits."""
     cpu: Spec = {"shares": cpu_shares(config.cpu_request_millis or config.cpu_millis or 0)}
     if config.cpu_millis is not None:
@@ -145,6 +147,8 @@ def resources(config: ContainerConfig) -> Spec:
     found: Spec = {"cpu": cpu}
     if config.memory_bytes is not None:
         found["memory"] = {"limit": config.memory_bytes}
+        if limits_swap:
+            found["memory"]["swap"] = config.memory_bytes  # memory and swap together
     if config.pids is not None:
         found["pids"] = {"limit": config.pids}
     if config.privileged:

@@ -59,6 +59,11 @@ def test_limits_become_cgroup_values() -> None:
     assert (found["memory"], found["pids"]) == ({"limit": 1 << 20}, {"limit": 9})
 
 
+def test_a_memory_limit_allows_no_swap_where_swap_is_counted() -> None:
+    built = spec.build(replace(CONFIG, memory_bytes=7), IMAGE, replace(AROUND, limits_swap=True))
+    assert built["linux"]["resources"]["memory"] == {"limit": 7, "swap": 7}
+
+
 def test_the_oom_score_is_not_below_our_own() -> None:
     around = replace(AROUND, oom_score_floor=-5)
     built = spec.build(replace(CONFIG, oom_score_adj=-997), IMAGE, around)

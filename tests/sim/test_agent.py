@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from shepherd.api.kinds import LEASE, NODE, POD
+from shepherd.runtime.base import SheepError
 from shepherd.testing.virtual import eventually
 
 OnNode = Any
@@ -351,5 +354,20 @@ def test_a_condition_that_the_server_set_is_set_right(on_node: OnNode) -> None:
             POD, "web", "default", {"status": lost}, type="strategic", sub="status"
         )
         await node.ready()
+
+    on_node(scenario)
+
+
+def test_a_machine_that_cannot_run_containers_is_told_so(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.stop_agent()
+
+        async def start() -> None:
+            raise SheepError("RuntimeNotReady", "containers need root")
+
+        node.runtime.start = start
+        node.start_agent()
+        with pytest.raises(SheepError, match="containers need root"):
+            await node.agent_task
 
     on_node(scenario)

@@ -156,6 +156,8 @@ class NodeKeeper:
         self._missing.set()
         self._told = asyncio.Event()
         """The Node as the API has it may call for something."""
+        self._pod_cidr = ""
+        """The range that the runtime gives addresses out of."""
         self._network_problem = (
             "the node has no pod range yet (spec.podCIDR, which a controller of the server gives)"
         )
@@ -255,7 +257,7 @@ class NodeKeeper:
 
     async def _configure_network(self) -> None:
         node = self._informer.get(self._config.node_name)
-        if node is None or not node.spec.pod_cidr or self._network_ready.is_set():
+        if node is None or node.spec.pod_cidr in ("", self._pod_cidr):
             return
         try:
             await self._runtime.configure_network(node.spec.pod_cidr)
@@ -263,6 +265,7 @@ class NodeKeeper:
             _log.error("pod network %s: %s", node.spec.pod_cidr, error.message)
             self._network_problem = error.message
         else:
+            self._pod_cidr = node.spec.pod_cidr
             self._network_ready.set()
 
     def _not_ready(self) -> str:

@@ -371,3 +371,20 @@ def test_a_machine_that_cannot_run_containers_is_told_so(on_node: OnNode) -> Non
             await node.agent_task
 
     on_node(scenario)
+
+
+def test_a_namesake_is_another_pod(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.create_pod(annotations={"shepherd.dev/hollow-stop-seconds": "5"})
+        first = await node.ready()
+        node.cut = True
+        await node.client.delete(POD, "web", "default", grace_seconds=0)
+        await node.create_pod(containers=[sh("sleep 1000")])
+        await asyncio.sleep(20)
+        node.cut = False
+        second = await node.ready()
+        assert second["containerStatuses"][0]["restartCount"] == 0
+        assert second["podIP"] != first["podIP"]
+        await eventually(lambda: only_pod(node, "web"))
+
+    on_node(scenario)

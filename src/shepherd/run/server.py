@@ -197,7 +197,8 @@ def _loops(
 
 
 def _client(api: ApiServer, name: str) -> Client:
-    return Client(InProcessTransport(api.handle, User(name, (ADMIN_GROUP,))), user_agent=name)
+    transport = InProcessTransport(api.handle, User(name, (ADMIN_GROUP,)))
+    return Client(transport, user_agent=name.removeprefix("system:"))
 
 
 def _write_kubeconfig(config: Config, bound: Address, pki: Pki | None) -> None:

@@ -98,9 +98,8 @@ def track_new(resource: Resource, obj: Object, writer: Writer) -> None:
     if resource.status and "status" in obj:
         tracked = {key: value for key, value in obj.items() if key != "status"}
     if writer.operation == APPLY:
-        obj["metadata"] = managedfields.apply(None, tracked, schema_of(resource), writer)[
-            "metadata"
-        ]
+        applied = managedfields.apply(None, tracked, schema_of(resource), writer)
+        obj["metadata"] = applied["metadata"]
         return
     obj["metadata"] = _with(obj["metadata"], _owned(resource, None, tracked, writer))
 

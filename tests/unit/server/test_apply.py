@@ -351,11 +351,7 @@ async def test_a_patch_to_the_wrong_type_is_invalid(api: Any) -> None:
 
 
 async def test_a_forbidden_create_is_told_by_the_name_that_was_asked(api: Any) -> None:
-    body: dict[str, Any] = {
-        "metadata": {"generateName": "web-"},
-        "spec": {"containers": [{"name": "a"}]},
-    }
-    body["spec"]["priorityClassName"] = "none"
-    body["spec"]["containers"][0]["image"] = "b"
+    spec = {"priorityClassName": "none", "containers": [{"name": "a", "image": "b"}]}
+    body = {"metadata": {"generateName": "web-"}, "spec": spec}
     status = await api.fails(403, "POST", PODS, body)
     assert status["message"].startswith('pods "web-" is forbidden: no PriorityClass with name none')

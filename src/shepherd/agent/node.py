@@ -32,6 +32,8 @@ class AgentConfig:
     labels: dict[str, str] = field(default_factory=dict)
     """Labels that the Node gets when it is registered."""
     max_pods: int = 110
+    max_pids: int | None = None
+    """Processes and threads that a container may have; None: as many as the machine can."""
     cluster_dns: str = ""
     """The address of the cluster's DNS; empty: pods use the node's own resolvers."""
     cluster_domain: str = "cluster.local"

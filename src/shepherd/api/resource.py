@@ -126,6 +126,11 @@ class Resource:
     """Set for what a CustomResourceDefinition defines."""
 
     @property
+    def converted_by_webhook(self) -> bool:
+        """What is stored may differ from what is served in more than its version."""
+        return self.custom is not None and self.custom.conversion.get("strategy") == "Webhook"
+
+    @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 

@@ -23,7 +23,6 @@ _SUFFIX = 5
 """Letters of a generated name that are random."""
 _LONGEST_BASE = 63 - _SUFFIX
 """Of a generateName: longer ones are cut, so that the name remains a label."""
-_STANDARD_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes")
 
 
 def normal_form(resource: Resource, obj: Object) -> Object:
@@ -131,9 +130,6 @@ def _validate_finalizers(metadata: Object) -> list[FieldError]:
     for index, finalizer in enumerate(finalizers):
         path = f"metadata.finalizers[{index}]"
         found += _invalid(path, finalizer, qualified_name(finalizer))
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            detail = "name is neither a standard finalizer name nor is it fully qualified"
-            found += _invalid(path, finalizer, [detail])
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(errors.invalid_value("metadata.finalizers", finalizers, detail))

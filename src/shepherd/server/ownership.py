@@ -8,7 +8,7 @@
 from collections.abc import Mapping
 
 from shepherd.api import errors, managedfields
-from shepherd.api.decode import Decoded, FieldValidation, check_object, decode_value
+from shepherd.api.decode import Check, Decoded, FieldValidation, check_object, decode_value
 from shepherd.api.kinds import SECRET
 from shepherd.api.kinds.configuration import overlay_string_data
 from shepherd.api.managedfields import APPLY, Writer
@@ -49,7 +49,12 @@ def manager_of(request: Request, query: Mapping[str, str], verb: str, *, applyin
 
 
 def read_config(
-    request: Request, group: str, version: str, kind: str, validation: FieldValidation
+    request: Request,
+    group: str,
+    version: str,
+    kind: str,
+    validation: FieldValidation,
+    check: Check | None = None,
 ) -> Decoded:
     """The configuration in the body of an apply. Raises ApiError 400."""
     config, problems = decode_value(request.body, "application/yaml")
@@ -64,7 +69,9 @@ def read_config(
         )
     if config.get("kind") != kind:
         raise errors.bad_request(f"kind: the applied configuration must be a {kind}")
-    decoded = check_object(config, group, version, kind, validation=validation, problems=problems)
+    decoded = check_object(
+        config, group, version, kind, validation=validation, problems=problems, check=check
+    )
     if (decoded.object.get("metadata") or {}).get("managedFields") is not None:
         raise errors.bad_request("metadata.managedFields must be nil")
     return decoded

@@ -57,6 +57,8 @@ class Definition:
     """The served versions, preferred first."""
     stored: Resource
     """The storage version, served or not: what the stored objects are of."""
+    made_from: object = None
+    """What tells whether another CRD would serve the same."""
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
@@ -67,7 +69,7 @@ def version_order(version: str) -> tuple[int, int, int, str]:
     return (-_STAGES[match[2]], -int(match[1]), -int(match[3] or 0), "")
 
 
-def define(crd: Object, revision: int) -> Definition:
+def define(crd: Object, revision: int, made_from: object = None) -> Definition:
     """What an established CRD serves from the store's `revision` on."""
     spec = crd["spec"]
     versions = sorted(spec["versions"], key=lambda version: version_order(version["name"]))
@@ -76,6 +78,7 @@ def define(crd: Object, revision: int) -> Definition:
         crd["metadata"]["name"],
         tuple(made[version["name"]] for version in versions if version.get("served")),
         next(made[version["name"]] for version in versions if version.get("storage")),
+        made_from,
     )
 
 

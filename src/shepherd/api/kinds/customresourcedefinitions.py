@@ -10,7 +10,6 @@ from typing import Any
 
 from shepherd.api import errors, jsonpath
 from shepherd.api.errors import FieldError
-from shepherd.api.kinds.cells import AGE
 from shepherd.api.kinds.shape import child, fill
 from shepherd.api.names import dns1035_label, dns1123_subdomain
 from shepherd.api.resource import Column, Object, Resource
@@ -41,7 +40,7 @@ def _default(crd: Object) -> None:
 def _prepare(crd: Object, old: Object | None) -> None:
     """The finalizer comes with the creation; the stored versions are remembered."""
     if old is None:
-        metadata = crd["metadata"]
+        metadata = child(crd, "metadata")
         kept = metadata.get("finalizers") or []
         if CLEANUP_FINALIZER not in kept:
             metadata["finalizers"] = [*kept, CLEANUP_FINALIZER]
@@ -58,7 +57,7 @@ def _prepare(crd: Object, old: Object | None) -> None:
 
 
 def _validate(crd: Object) -> list[FieldError]:
-    spec, metadata = crd["spec"], crd["metadata"]
+    spec, metadata = crd["spec"], crd.get("metadata") or {}
     found = [*_identity(spec, metadata), *_names(spec["names"])]
     versions = spec.get("versions") or []
     if not versions:
@@ -76,9 +75,10 @@ def _validate(crd: Object) -> list[FieldError]:
 
 def _identity(spec: Object, metadata: Object) -> Iterator[FieldError]:
     group, plural = spec.get("group") or "", spec["names"].get("plural") or ""
-    if metadata.get("name") != f"{plural}.{group}":
+    name = metadata.get("name") or ""
+    if name != f"{plural}.{group}":
         detail = 'must be spec.names.plural+"."+spec.group'
-        yield errors.invalid_value("metadata.name", metadata.get("name"), detail)
+        yield errors.invalid_value("metadata.name", name, detail)
     if not group:
         yield errors.required("spec.group")
     elif problems := dns1123_subdomain(group):
@@ -92,7 +92,10 @@ def _identity(spec: Object, metadata: Object) -> Iterator[FieldError]:
     elif scope not in ("Cluster", "Namespaced"):
         yield errors.not_supported("spec.scope", scope, ["Cluster", "Namespaced"])
     if spec.get("preserveUnknownFields"):
-        detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        detail = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+            "spec.versions[*].schema instead"
+        )
         yield errors.invalid_value("spec.preserveUnknownFields", True, detail)
     approval = (metadata.get("annotations") or {}).get(_APPROVAL) or ""
     if group.endswith((".k8s.io", ".kubernetes.io")) or group in ("k8s.io", "kubernetes.io"):
@@ -295,7 +298,7 @@ def condition_is_true(crd: Object, type: str) -> bool:
 
 
 def _created(crd: Object, now: float) -> str:
-    created: str = crd["metadata"].get("creationTimestamp") or ""
+    created: str = (crd.get("metadata") or {}).get("creationTimestamp") or ""
     return created
 
 

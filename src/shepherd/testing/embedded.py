@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import NAMESPACE
+from shepherd.api.kinds import NAMESPACE, NODE
 from shepherd.api.meta import object_key, split_key
 from shepherd.api.resource import Object
 from shepherd.client.kubeconfig import Kubeconfig
@@ -102,9 +102,20 @@ class Embedded:
         await self.start_nodes([f"n{number + 1}" for number in range(self._config.nodes)])
 
     async def start_nodes(self, names: Sequence[str]) -> None:
-        """Return once they are ready."""
+        """Return once pods can run on them."""
         for agent in [self.parts.start_node(name) for name in names]:
             await agent.ready()
+        await self._schedulable(set(names))
+
+    async def _schedulable(self, waiting: set[str]) -> None:
+        """Return once the controllers have seen that the nodes are ready: before, a pod would be
+        tried in vain, and tried again after the scheduler's back-off of a second."""
+        async with aclosing(self.parts.client.watch(NODE, initial_events=True)) as events:
+            async for event in events:
+                if not event.object.get("spec", {}).get("taints"):
+                    waiting.discard(event.object["metadata"].get("name", ""))
+                if not waiting:
+                    return
 
     async def cut_off(self, node: str, off: bool) -> None:
         """Whether a node lacks a way to the server."""

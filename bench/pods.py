@@ -28,7 +28,9 @@ PORT = 19878
 SINGLE = 30
 MANY = 50
 IDLE_PODS = 10
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 15.0
+SETTLE_SECONDS = 10.0
+"""After a change, until its last events are written."""
 PEER_STARTS = 10
 COMMAND = ["/bin/sleep", "1000000"]
 
@@ -162,7 +164,7 @@ async def _single_warm_up(api: Client, node: str) -> None:
 async def _idle(found: Program) -> tuple[float, float]:
     assert found.process is not None
     pid = found.process.pid
-    await asyncio.sleep(2)
+    await asyncio.sleep(SETTLE_SECONDS)
     before = cpu_seconds(pid)
     await asyncio.sleep(IDLE_SECONDS)
     return 100 * (cpu_seconds(pid) - before) / IDLE_SECONDS, resident_mb(pid)

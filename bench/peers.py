@@ -29,7 +29,8 @@ class Peer:
         began = time.perf_counter()
         started = self._do(*self._run)
         seconds = time.perf_counter() - began
-        self._do("rm", "-f", "-v", started.strip())
+        self._do("kill", started.strip())
+        self._do("rm", "-f", started.strip())
         return seconds
 
     def load(self, archive: Path) -> None:

@@ -1,7 +1,7 @@
 """The same container by other programs, where they are installed and work here.
 
-Each peer gets its image from the same archive, no network (which spares it work that our pod does),
-and storage of its own where it can have that, so that nothing is left on the machine.
+Each peer gets its image from the same archive, its container an address of its own as our pod has
+one, and storage of its own where it can have that, so that nothing is left on the machine.
 """
 
 import shutil
@@ -13,7 +13,7 @@ from pathlib import Path
 
 # The limits are those that a machine without CAP_SYS_RESOURCE can still set.
 _LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
-_RUN = ["run", "-d", "--network", "none", *_LIMITS]
+_RUN = ["run", "-d", *_LIMITS]
 
 
 class Peer:

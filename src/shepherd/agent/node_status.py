@@ -50,7 +50,9 @@ def labels(config: AgentConfig) -> dict[str, str]:
 
 
 def capacity(config: AgentConfig) -> dict[str, str]:
-    """What the machine has, as quantities."""
+    """What the node has, as quantities."""
+    if config.capacity:
+        return config.capacity
     cpus = machine.cpus()
     return {
         "cpu": str(int(cpus)) if cpus == int(cpus) else f"{int(cpus * 1000)}m",
@@ -307,13 +309,16 @@ class NodeKeeper:
             for c in (node.status.conditions if node else ())
         ]
 
+    def _use(self) -> machine.Use:
+        return machine.PLENTY if self._config.capacity else machine.use(self._config.data_dir)
+
     def _status(self, not_ready: str) -> Object:
         """The status without times and images."""
         runtime = self._runtime.describe()
         return {
             "capacity": self._capacity,
             "allocatable": self._facts.allocatable,
-            "conditions": conditions(machine.use(self._config.data_dir), not_ready),
+            "conditions": conditions(self._use(), not_ready),
             "addresses": [
                 {"type": "InternalIP", "address": self._facts.host_ip},
                 {"type": "Hostname", "address": self._config.node_name},

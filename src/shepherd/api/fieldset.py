@@ -9,7 +9,7 @@ marked atomic, are one field each. Source: sigs.k8s.io/structured-merge-diff.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -36,6 +36,21 @@ class Node:
     keys: tuple[str, ...] = ()
     implied: bool = False
     """Its coming and going are no changes of their own: Go writes such structs always."""
+    parts: "Parts | None" = None
+    """Instead of `of`."""
+
+
+class Parts(Protocol):
+    """What the parts of a value are, of kinds that the schema data does not know."""
+
+    def field(self, name: str) -> "Node":
+        """The node of a field of an object."""
+        ...
+
+    @property
+    def element(self) -> "Node":
+        """The node of what a list holds."""
+        ...
 
 
 LEAF = Node("leaf")
@@ -43,8 +58,10 @@ FREE = Node("map")
 """An object without a schema: its objects are maps, its lists are leaves."""
 
 
-def root(type: Type | None) -> Node:
+def root(type: Type | Node | None) -> Node:
     """The node of a whole object."""
+    if isinstance(type, Node):
+        return type
     return Node("struct", type.name) if type else FREE
 
 
@@ -77,6 +94,8 @@ def _of_field(found: Field | None) -> Node:
 
 def _of_element(node: Node) -> Node:
     """The node of what a map or list holds."""
+    if node.parts:
+        return node.parts.element
     if not node.of:
         return FREE
     return _node(Shape("", node.of), "granular", (), False)
@@ -90,6 +109,10 @@ def _is_leaf(value: Any, node: Node) -> bool:
 
 def _children(value: Any, node: Node) -> Iterator[tuple[str, Any, Node]]:
     """(path element, value, node) of each part of a value that is no leaf."""
+    if node.form == "struct" and node.parts:
+        for name, item in value.items():
+            yield f"f:{name}", item, node.parts.field(name)
+        return
     if node.form == "struct":
         fields = get_type(node.of).fields
         for name, item in value.items():

@@ -1,7 +1,7 @@
-"""JSONPath as kubectl and CustomResourceDefinitions write it: `.status.conditions[?(@.type=="Ready")]`.
+"""JSONPath as kubectl writes it: `.status.conditions[?(@.type=="Ready")].status`.
 
-Source: "JSONPath Support" in the Kubernetes documentation; client-go util/jsonpath. Only what finds
-values: fields, indices, slices, wildcards, filters and recursive descent; no `range`.
+Only what finds values: fields, indices, slices, wildcards, filters and recursive descent; no
+`range`. Source: "JSONPath Support" in the Kubernetes documentation; client-go util/jsonpath.
 """
 
 import re

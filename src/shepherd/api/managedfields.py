@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from shepherd.api.errors import ApiError, bad_request
 from shepherd.api.fieldset import (
     FieldSet,
+    Node,
     Path,
     compare,
     fields_of,
@@ -82,7 +83,7 @@ _Claims = dict[tuple[str, ...], _Claim]
 
 
 def apply(
-    live: Object | None, config: Object, type: Type | None, writer: Writer,
+    live: Object | None, config: Object, type: Type | Node | None, writer: Writer,
     *, force: bool = False, ignored: Sequence[Path] = (),
 ) -> Object:  # fmt: skip
     """The live object (None: there is none) with the applied configuration.
@@ -124,7 +125,7 @@ def apply(
 
 
 def update(
-    live: Object | None, new: Object, type: Type | None, writer: Writer,
+    live: Object | None, new: Object, type: Type | Node | None, writer: Writer,
     *, ignored: Sequence[Path] = (),
 ) -> Object:  # fmt: skip
     """`new`, which replaces `live`, with managedFields that say what this writer changed.

@@ -17,6 +17,10 @@ Object = dict[str, Any]
 """An API object as JSON. Treat it as immutable unless you made it."""
 
 
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+"""What most kinds let clients do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of `kubectl get` (meta.k8s.io/v1 TableColumnDefinition)."""
@@ -79,9 +83,7 @@ class Resource:
     """Empty: the kind with `List` behind it."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = (
-        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
-    )  # fmt: skip
+    verbs: tuple[str, ...] = VERBS
     status: bool = False
     """Has a `/status` subresource: main writes keep the old status, its writes
     change nothing else."""

@@ -23,8 +23,9 @@ class HttpTransport:
     """Keeps a pool of connections to the server at `url` (`https://host:port`).
 
     `ssl` holds the CA to trust and the client certificate to show; `token` is sent as a bearer
-    token; `server_name` is whose certificate it must be, where `url` has but an address. `first_byte_seconds` bounds the wait for an answer to a request whose body is not a
-    stream; a streamed answer may then last for ever.
+    token; `server_name` is whose certificate it must be, where `url` has but an address.
+    `first_byte_seconds` bounds the wait for an answer to a request whose body is not a stream; a
+    streamed answer may then last for ever.
     """
 
     def __init__(

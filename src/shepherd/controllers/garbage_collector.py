@@ -149,8 +149,10 @@ class GarbageCollector:
     async def reconcile(self, key: str) -> float | None:
         storage, namespace, name = split_key(key)
         informer = self._informers.every.get(storage)
-        cached = informer and informer.get(f"{namespace}/{name}" if namespace else name)
-        if informer is None or cached is None:
+        if informer is None:
+            return None
+        cached = informer.get(f"{namespace}/{name}" if namespace else name)
+        if cached is None:
             return None
         resource = informer.resource
         if cached.metadata.deletion_timestamp:

@@ -52,7 +52,9 @@ class Names:
             for name in (resource.kind, resource.list_kind or f"{resource.kind}List"):
                 self._owners[resource.group, "kind", name] = ""
 
-    def claim(self, owner: str, group: str, names: Object, accepted: Object) -> tuple[Object, str, str]:
+    def claim(
+        self, owner: str, group: str, names: Object, accepted: Object
+    ) -> tuple[Object, str, str]:
         """Take the names that are free.
 
         The accepted names (for those that are taken, those from before), and the reason and message
@@ -314,4 +316,3 @@ class Conditions:
     @property
     def all(self) -> list[Object]:
         return list(self._by_type.values())
-

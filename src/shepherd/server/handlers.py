@@ -178,9 +178,7 @@ class Handlers:
         return answer(await form.many(listing.items, listing.metadata))
 
     async def _list(self, call: Call) -> reads.Listing:
-        return await reads.list_objects(
-            self.store, _selection(call), call.query, self._versions
-        )
+        return await reads.list_objects(self.store, _selection(call), call.query, self._versions)
 
     async def watch(self, call: Call) -> Response:
         options = WatchOptions.read(call.query, self._random)

@@ -130,6 +130,8 @@ class Hub:
         for change in reversed(missed):
             stream.push(Event(change, selection.resource))
         self._file(stream)
+        if not self._served.serves(selection.resource):
+            stream.end()
         return stream
 
     async def close(self, stream: Stream) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from shepherd.api import errors, managedfields
 from shepherd.api.decode import Check, Decoded, FieldValidation, check_object, decode_value
+from shepherd.api.fieldset import Node
 from shepherd.api.kinds import SECRET
 from shepherd.api.kinds.configuration import overlay_string_data
 from shepherd.api.managedfields import APPLY, Writer
@@ -94,8 +95,10 @@ def applicable(resource: Resource, config: Object, sub: str) -> Object:
     return config
 
 
-def schema_of(resource: Resource) -> Type | None:
+def schema_of(resource: Resource) -> Type | Node | None:
     """The type that takes objects as they are stored apart; None if none is known."""
+    if resource.custom:
+        return resource.custom.fields()
     return type_of(resource.group, resource.version, resource.kind)
 
 

@@ -47,6 +47,15 @@ class Served:
         """What the objects under a storage name are of."""
         return self._by_storage.get(storage)
 
+    def serves(self, resource: Resource) -> bool:
+        """Whether it is served still, just so."""
+        if resource.custom is None:
+            return True
+        present = self._definitions.get(resource.custom.definition)
+        return present is not None and any(
+            resource is known for known in (*present.resources, present.stored)
+        )
+
     def definition(self, name: str) -> Definition | None:
         """What the CRD of that name serves now."""
         return self._definitions.get(name)

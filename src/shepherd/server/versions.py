@@ -1,9 +1,9 @@
-"""Versions of custom resources: between the form that is stored and the one that a request asks for.
+"""Versions of custom resources: from what is stored to what a request asks for, and back.
 
-Objects are stored in the storage version of the time when they were written. On the way out they are
-brought to the asked version: renamed, or converted by the CRD's webhook, pruned and filled in anew.
-What was written since the CRD last changed, and is asked for in the storage version, passes as it is,
-as bytes. Source: "Versions in CustomResourceDefinitions"; apiextensions-apiserver
+Objects are stored in the storage version of the time when they were written. On the way out they
+are brought to the asked version: renamed, or converted by the CRD's webhook, pruned and filled in
+anew. What was written since the CRD last changed, and is asked for in the storage version, passes
+as it is, as bytes. Source: "Versions in CustomResourceDefinitions"; apiextensions-apiserver
 pkg/apiserver/conversion.
 """
 
@@ -29,7 +29,7 @@ class Versions:
         self._convert_by_webhook = convert
 
     def current(self, resource: Resource, revision: int) -> bool:
-        """Whether what was stored at `revision` is of the resource's version and schema for sure."""
+        """Whether what was stored at `revision` is sure to be of the resource's version."""
         custom = resource.custom
         return custom is None or (
             revision >= custom.since and custom.storage == resource.api_version
@@ -51,9 +51,7 @@ class Versions:
 
     async def items(self, resource: Resource, items: list[Item]) -> list[Item]:
         """Stored objects as `resource` has them."""
-        stale = [
-            at for at, item in enumerate(items) if not self.current(resource, item.revision)
-        ]
+        stale = [at for at, item in enumerate(items) if not self.current(resource, item.revision)]
         if not stale:
             return items
         items = list(items)
@@ -130,9 +128,7 @@ def _kept(obj: Object, converted: Object, version: str) -> Object:
     if answered.get("name") != obj["metadata"].get("name"):
         raise errors.internal(f"conversion webhook for {obj['apiVersion']} must not change names")
     metadata = {
-        key: value
-        for key, value in obj["metadata"].items()
-        if key not in ("labels", "annotations")
+        key: value for key, value in obj["metadata"].items() if key not in ("labels", "annotations")
     } | {key: answered[key] for key in ("labels", "annotations") if answered.get(key)}
     head = {"kind": obj["kind"], "apiVersion": version, "metadata": metadata}
     return head | {key: value for key, value in converted.items() if key not in head}

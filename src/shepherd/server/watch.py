@@ -133,9 +133,7 @@ class Watch:
         timers = _Timers(stream, self._options)
         try:
             while not timers.ended and not stream.ended:
-                events = await self._versions.events(
-                    self._selection.resource, await stream.next()
-                )
+                events = await self._versions.events(self._selection.resource, await stream.next())
                 # Only now is it sure that nothing up to there is still to come.
                 passed = max(self._since, self._hub.revision)
                 if chunk := self._translate(events):

@@ -53,7 +53,11 @@ def _environment() -> "cel.Env":
     ]
     return cel.NewEnv(
         variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
-        extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional(), ext_encoders.ExtEncoders()],
+        extensions=[
+            ext_strings.ExtStrings(),
+            ext_optional.ExtOptional(),
+            ext_encoders.ExtEncoders(),
+        ],
         functions=declared,
     )
 
@@ -82,7 +86,7 @@ class Expression:
 
 
 @lru_cache(maxsize=4096)
-def compile(text: str, *, optional_old: bool = False) -> Expression:
+def compile_rule(text: str, *, optional_old: bool = False) -> Expression:
     """Compile and type-check. Raises CelError.
 
     With `optional_old` the expression sees `oldSelf` as an optional value. The library has no way
@@ -124,7 +128,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
     It never takes more than linear time, whatever the pattern.
     """
-    compiled = compile(f"self.matches({json.dumps(pattern, ensure_ascii=False)})")
+    compiled = compile_rule(f"self.matches({json.dumps(pattern, ensure_ascii=False)})")
     compiled.evaluate("")
 
     def matches(text: str) -> bool:

@@ -8,6 +8,7 @@ asks for authorization. Source: apiserver pkg/cel/library.
 
 import ipaddress
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,7 +30,7 @@ class Function(NamedTuple):
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(one <= next for one, next in zip(items, items[1:], strict=False))
+    return all(one <= after for one, after in pairwise(items))
 
 
 def _extreme(pick: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
@@ -178,9 +179,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "containsCIDR": (Function(_contains_cidr, ("map", "string"), "bool"),),
     "sets.contains": (Function(_contains, ("list", "list"), "bool", False),),
     "sets.equivalent": (
-        Function(
-            lambda a, b: _contains(a, b) and _contains(b, a), ("list", "list"), "bool", False
-        ),
+        Function(lambda a, b: _contains(a, b) and _contains(b, a), ("list", "list"), "bool", False),
     ),
     "sets.intersects": (
         Function(lambda a, b: any(item in a for item in b), ("list", "list"), "bool", False),

@@ -7,6 +7,7 @@ pkg/registry/customresource.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,11 +16,13 @@ import msgspec
 
 from shepherd.api import jsonpath
 from shepherd.api.check import WrongType
+from shepherd.api.custom.fields import node_of
 from shepherd.api.custom.rules import Rules, blocked
 from shepherd.api.custom.structural import ABSENT, Structural
 from shepherd.api.errors import FieldError
+from shepherd.api.fieldset import Node
 from shepherd.api.kinds.cells import AGE, since
-from shepherd.api.resource import Column, Object, Resource, ScalePaths
+from shepherd.api.resource import VERBS, Column, Object, Resource, ScalePaths
 
 _VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 _STAGES = {"alpha": 0, "beta": 1, None: 2}
@@ -46,6 +49,8 @@ class Custom:
     version, or lack defaults."""
     normal: Callable[[Object], Object]
     """An object of this version, pruned and with its defaults."""
+    fields: Callable[[], Node]
+    """How server-side apply takes its objects apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,9 +98,8 @@ class _Version:
         subresources = version.get("subresources") or {}
         scale = subresources.get("scale")
         stored = next(v["name"] for v in self._spec["versions"] if v.get("storage"))
-        verbs = Resource.__dataclass_fields__["verbs"].default
-        if crd["metadata"].get("deletionTimestamp"):
-            verbs = tuple(verb for verb in verbs if verb != "create")
+        ending = "deletionTimestamp" in crd["metadata"]
+        verbs = tuple(verb for verb in VERBS if verb != "create" or not ending)
         self.resource = Resource(
             group=self._spec["group"],
             version=version["name"],
@@ -124,12 +128,17 @@ class _Version:
                 self._spec.get("conversion") or {"strategy": "None"},
                 revision,
                 self._normal,
+                lambda: self._fields,
             ),
         )
 
     @cached_property
     def _structure(self) -> Structural:
         return Structural(self._schema, resource=True)
+
+    @cached_property
+    def _fields(self) -> Node:
+        return node_of(self._structure)
 
     @cached_property
     def _rules(self) -> Rules:
@@ -143,10 +152,8 @@ class _Version:
         self._structure.fill(obj)
 
     def _normal(self, obj: Object) -> Object:
-        try:
+        with suppress(WrongType):  # it was stored so; who writes it next is told
             obj = self._structure.prune(obj)
-        except WrongType:
-            pass  # it was stored so; who writes it next is told
         self._structure.fill(obj)
         return obj
 

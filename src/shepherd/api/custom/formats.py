@@ -1,6 +1,6 @@
 """The formats of strings and numbers that schemas of custom resources may name.
 
-Source: kube-openapi pkg/validation/strfmt; a format that is not listed here is ignored, as upstream.
+Any other is ignored, as upstream. Source: kube-openapi pkg/validation/strfmt.
 """
 
 import base64
@@ -19,8 +19,10 @@ _EMAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+", re.ASCII)
 _MAC = re.compile(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5,7}|([0-9a-fA-F]{4}\.){2,3}[0-9a-fA-F]{4}")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?(.)[0-9a-f]{3}-?(.)[0-9a-f]{3}-?[0-9a-f]{12}")
 _DURATION = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_WORDY_DURATION = re.compile(r"\d+\s*(nanos?|micros?|millis?|secs?|mins?|hours?|days?|weeks?|[dw])s?")
-_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
+_LONG_DURATION = re.compile(r"\d+\s*(days?|d|weeks?|w)")
+_DATE_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII
+)
 
 
 def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
@@ -37,7 +39,7 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def _duration(text: str) -> bool:
-    if text == "0" or _WORDY_DURATION.fullmatch(text):
+    if text == "0" or _LONG_DURATION.fullmatch(text):
         return True
     at = 0
     while match := _DURATION.match(text, at):
@@ -69,10 +71,14 @@ def _cidr(text: str) -> bool:
     return "/" in text and _parses(lambda value: ipaddress.ip_network(value, strict=False))(text)
 
 
+def _date_time(text: str) -> bool:
+    return bool(_DATE_TIME.fullmatch(text)) and _parses(parse_time)(text.upper())
+
+
 STRINGS: dict[str, Callable[[str], bool]] = {
     "date": _parses(date.fromisoformat),
-    "date-time": lambda text: bool(_DATE_TIME.fullmatch(text)) and _parses(parse_time)(text.upper()),
-    "datetime": lambda text: bool(_DATE_TIME.fullmatch(text)) and _parses(parse_time)(text.upper()),
+    "date-time": _date_time,
+    "datetime": _date_time,
     "duration": _duration,
     "byte": _base64,
     "ipv4": _parses(ipaddress.IPv4Address),

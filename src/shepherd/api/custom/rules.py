@@ -25,9 +25,12 @@ _BLOCKING = (
     "FieldValueTypeInvalid",
 )  # fmt: skip
 _KEYWORDS = frozenset(
-    "true false null in as break const continue else for function if import let loop package "
-    "namespace return var void while".split()
-)
+    {
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for",
+        "function", "if", "import", "let", "loop", "package", "namespace", "return", "var",
+        "void", "while",
+    }
+)  # fmt: skip
 _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 
 
@@ -58,7 +61,7 @@ class Rule:
 
     @cached_property
     def _expression(self) -> cel.Expression:
-        return cel.compile(self.text, optional_old=self._optional_old)
+        return cel.compile_rule(self.text, optional_old=self._optional_old)
 
     def check(self, value: Any, path: str, old: Any) -> FieldError | None:
         """What the rule says against `value`."""
@@ -77,7 +80,7 @@ class Rule:
         if self._message_expression:
             try:
                 before = None if old is ABSENT else old
-                text = cel.compile(self._message_expression).evaluate(value, before)
+                text = cel.compile_rule(self._message_expression).evaluate(value, before)
             except cel.CelError:
                 text = ""
             if isinstance(text, str) and text.strip() and "\n" not in text:
@@ -119,8 +122,8 @@ class Rules:
         self._additional = Rules(node.additional) if node.additional else None
         self._items = Rules(node.items) if node.items else None
         children = [*self._properties.values(), self._additional, self._items]
-        self.empty = not self._rules and all(child.empty for child in children if child)
-        self._rewrites = (
+        self.empty: bool = not self._rules and all(child.empty for child in children if child)
+        self._rewrites: bool = (
             node.type == "number"
             or any(escaped(name) != name for name in node.properties)
             or any(child._rewrites for child in children if child)

@@ -61,7 +61,8 @@ def check_schema(schema: Object, path: str) -> list[FieldError]:
         return [errors.invalid_value(path, "", f"may not be nested more than {MAX_DEPTH} deep")]
     found = list(_node(schema, path, "root"))
     if schema.get("nullable"):
-        found.append(errors.forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
+        detail = "nullable cannot be true at the root"
+        found.append(errors.forbidden_field(f"{path}.nullable", detail))
     if found:
         return found
     found = list(_defaults(schema, path))
@@ -117,19 +118,19 @@ def _node(schema: Object, path: str, level: str) -> Iterator[FieldError]:
 
 
 def _own_type(schema: Object, path: str, level: str) -> Iterator[FieldError]:
-    type, place = schema.get("type", ""), f"{path}.type"
-    if type and type not in _TYPES:
-        yield errors.not_supported(place, type, list(_TYPES))
-    if schema.get(_EMBEDDED) and type != "object":
+    kind, place = schema.get("type", ""), f"{path}.type"
+    if kind and kind not in _TYPES:
+        yield errors.not_supported(place, kind, list(_TYPES))
+    if schema.get(_EMBEDDED) and kind != "object":
         detail = f"must be object if {_EMBEDDED} is true"
-        yield errors.invalid_value(place, type, detail) if type else errors.required(place, detail)
-    elif not type and not schema.get(_INTSTR) and not schema.get(_OPEN):
+        yield errors.invalid_value(place, kind, detail) if kind else errors.required(place, detail)
+    elif not kind and not schema.get(_INTSTR) and not schema.get(_OPEN):
         yield errors.required(place, _EMPTY_WORDS[level])
-    elif type and schema.get(_INTSTR):
+    elif kind and schema.get(_INTSTR):
         detail = f"must be empty if {_INTSTR} is true"
         yield errors.forbidden_field(place, detail)
-    if level == "root" and type and type != "object":
-        yield errors.invalid_value(place, type, "must be object at the root")
+    if level == "root" and kind and kind != "object":
+        yield errors.invalid_value(place, kind, "must be object at the root")
     if schema.get(_INTSTR):
         for name in (_OPEN, _EMBEDDED):
             if schema.get(name):
@@ -150,7 +151,8 @@ def _meta(name: str, schema: Object, path: str, level: str) -> Iterator[FieldErr
     if schema.get("type") != "object":
         yield errors.invalid_value(f"{path}.type", schema.get("type", ""), "must be object")
     extra = set(schema) - {"type", "properties", "description"}
-    if level == "root" and (extra or set(schema.get("properties") or ()) - {"name", "generateName"}):
+    extra |= set(schema.get("properties") or ()) - {"name", "generateName"}
+    if level == "root" and extra:
         yield errors.forbidden_field(
             path,
             "must not specify anything other than name and generateName, "
@@ -269,7 +271,8 @@ def _nested(schema: Object, path: str, outer: Object | None) -> Iterator[FieldEr
     items = schema.get("items")
     if isinstance(items, dict):
         if not isinstance(outer.get("items"), dict):
-            yield errors.required(_outside(f"{path}.items"), f"because it is defined in {path}.items")
+            place = f"{path}.items"
+            yield errors.required(_outside(place), f"because it is defined in {place}")
         else:
             yield from _nested(items, f"{path}.items", outer["items"])
     yield from _junctors(schema, path, outer)
@@ -344,7 +347,7 @@ def _rule(rule: Object, path: str, correlated: bool) -> Iterator[FieldError]:
         yield errors.not_supported(f"{path}.reason", rule["reason"], reasons)
     optional = rule.get("optionalOldSelf", False)
     try:
-        compiled = cel.compile(text.strip(), optional_old=optional)
+        compiled = cel.compile_rule(text.strip(), optional_old=optional)
     except cel.CelError as error:
         yield errors.invalid_value(f"{path}.rule", rule, str(error))
         return
@@ -359,7 +362,7 @@ def _rule(rule: Object, path: str, correlated: bool) -> Iterator[FieldError]:
         yield errors.invalid_value(f"{path}.optionalOldSelf", True, detail)
     if expression := rule.get("messageExpression", "").strip():
         try:
-            if cel.compile(expression).returns not in ("STRING", "DYN"):
+            if cel.compile_rule(expression).returns not in ("STRING", "DYN"):
                 raise cel.CelError("messageExpression must evaluate to a string")
         except cel.CelError as error:
             yield errors.invalid_value(f"{path}.messageExpression", rule, str(error))

@@ -52,7 +52,7 @@ class Structural:
             name: part for name, part in self.properties.items() if part.default is not ABSENT
         }
         self._nested = {name: part for name, part in self.properties.items() if part.holds_more}
-        self.fills = bool(self._defaults) or any(
+        self.fills: bool = bool(self._defaults) or any(
             part.fills for part in (*self.properties.values(), self.additional, self.items) if part
         )
         """Somewhere in it is a default."""
@@ -150,29 +150,25 @@ class Structural:
 
     def _wrong_type(self, value: Any, path: str) -> FieldError | None:
         actual = json_type(value)
-        if self.int_or_string:
-            if actual in ("integer", "string"):
-                return None
-            wanted = "integer,string"
-        elif not self.type or self.type == actual or (self.type, actual) == ("number", "integer"):
+        wanted = ("integer", "string") if self.int_or_string else (self.type,)
+        if actual in wanted or wanted == ("",):
             return None
-        elif self.type == "integer" and actual == "number" and float(value).is_integer():
+        if (self.type, actual) == ("number", "integer"):
             return None
-        else:
-            wanted = self.type
-        return type_invalid(path, actual, f'{path} in body must be of type {wanted}: "{actual}"')
+        if (self.type, actual) == ("integer", "number") and float(value).is_integer():
+            return None
+        names = ",".join(wanted)
+        return type_invalid(path, actual, f'{path} in body must be of type {names}: "{actual}"')
 
-    def _validate_object(
-        self, value: Object, path: str, found: list[FieldError], old: Any
-    ) -> None:
+    def _validate_object(self, value: Object, path: str, found: list[FieldError], old: Any) -> None:
         start = f"{path}." if path else ""
-        for name in self.required:
-            if name not in value:
-                found.append(required(start + name))
+        found += [required(start + name) for name in self.required if name not in value]
         if self.embedded:
-            for name in ("apiVersion", "kind"):
-                if not isinstance(value.get(name), str) or not value[name]:
-                    found.append(required(start + name, "must not be empty"))
+            found += [
+                required(start + name, "must not be empty")
+                for name in ("apiVersion", "kind")
+                if not isinstance(value.get(name), str) or not value[name]
+            ]
         before = old if type(old) is dict else {}
         for name, item in value.items():
             if part := self.properties.get(name):
@@ -180,7 +176,9 @@ class Structural:
             elif self.additional:
                 self.additional.validate(item, start + name, found, before.get(name, ABSENT))
 
-    def _validate_list(self, value: list[Any], path: str, found: list[FieldError], old: Any) -> None:
+    def _validate_list(
+        self, value: list[Any], path: str, found: list[FieldError], old: Any
+    ) -> None:
         assert self.items
         before = self.by_key(old) if old is not ABSENT else {}
         seen: set[str] = set()

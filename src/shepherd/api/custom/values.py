@@ -49,12 +49,8 @@ class ValueRules:
 
     def check(self, value: Any, path: str, found: list[FieldError]) -> None:
         """Add what is wrong with `value` to `found`."""
-        for check in self._checks.get(type(value), ()):
-            if problem := check(value, path):
-                found.append(problem)
-        for check in self._any:
-            if problem := check(value, path):
-                found.append(problem)
+        for checks in (self._checks.get(type(value), ()), self._any):
+            found += [problem for check in checks if (problem := check(value, path))]
         for name, parts in self._junctors:
             _junctor(name, parts, value, path, found)
 
@@ -108,7 +104,8 @@ def _junctor(
             found += [problem for problems in results for problem in problems]
             detail = f'"{path}" must validate all the schemas (allOf)'
         case "anyOf" if not passed:
-            found += min(results, key=len)
+            fewest = min(len(problems) for problems in results)
+            found += next(problems for problems in results if len(problems) == fewest)
             detail = f'"{path}" must validate at least one schema (anyOf)'
         case "oneOf" if passed != 1:
             how = f"Found {passed} valid alternatives" if passed else "Found none valid"

@@ -66,7 +66,8 @@ def _validate(crd: Object) -> list[FieldError]:
         found += _version(version, f"spec.versions[{at}]")
     named = [version.get("name") for version in versions]
     if len(set(named)) < len(named):
-        found.append(errors.invalid_value("spec.versions", named, "must contain unique version names"))
+        detail = "must contain unique version names"
+        found.append(errors.invalid_value("spec.versions", named, detail))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         found.append(errors.invalid_value("spec.versions", named, detail))
@@ -98,13 +99,13 @@ def _identity(spec: Object, metadata: Object) -> Iterator[FieldError]:
         )
         yield errors.invalid_value("spec.preserveUnknownFields", True, detail)
     approval = (metadata.get("annotations") or {}).get(_APPROVAL) or ""
-    if group.endswith((".k8s.io", ".kubernetes.io")) or group in ("k8s.io", "kubernetes.io"):
-        if not approval.startswith(("https://", "http://", "unapproved")):
-            detail = (
-                f'protected groups must have approval annotation "{_APPROVAL}", '
-                "see https://github.com/kubernetes/enhancements/pull/1111"
-            )
-            yield errors.required(f"metadata.annotations[{_APPROVAL}]", detail)
+    protected = f".{group}".endswith((".k8s.io", ".kubernetes.io"))
+    if protected and not approval.startswith(("https://", "http://", "unapproved")):
+        detail = (
+            f'protected groups must have approval annotation "{_APPROVAL}", '
+            "see https://github.com/kubernetes/enhancements/pull/1111"
+        )
+        yield errors.required(f"metadata.annotations[{_APPROVAL}]", detail)
 
 
 def _names(names: Object) -> Iterator[FieldError]:
@@ -275,7 +276,10 @@ def _stored_versions(crd: Object, named: list[Any]) -> Iterator[FieldError]:
 
 def _validate_update(crd: Object, old: Object) -> list[FieldError]:
     spec, before = crd["spec"], old["spec"]
-    fixed = [("group", spec, before, "spec"), ("plural", spec["names"], before["names"], "spec.names")]
+    fixed = [
+        ("group", spec, before, "spec"),
+        ("plural", spec["names"], before["names"], "spec.names"),
+    ]
     if condition_is_true(old, "Established"):
         fixed += [
             ("scope", spec, before, "spec"),
@@ -313,9 +317,7 @@ CUSTOM_RESOURCE_DEFINITION = Resource(
     categories=("api-extensions",),
     status=True,
     generation=True,
-    columns=(
-        Column("Created At", _created, type="date", description="When it was created."),
-    ),
+    columns=(Column("Created At", _created, type="date", description="When it was created."),),
     default=_default,
     prepare=_prepare,
     validate=_validate,

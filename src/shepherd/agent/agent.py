@@ -23,7 +23,7 @@ from shepherd.client.recorder import Recorder
 from shepherd.lib.clock import Clock
 from shepherd.lib.httpd import HttpServer, serve
 from shepherd.lib.machine import own_address
-from shepherd.runtime.base import Dataplane, Runtime
+from shepherd.runtime.base import Dataplane, Runtime, SheepError
 
 _CLOSE_SECONDS = 1.0
 
@@ -53,6 +53,7 @@ class Agent:
         self._ssl = ssl
         self._started = asyncio.Event()
         self._port = 0
+        self._stopped = False
         network_ready = asyncio.Event()
         facts = NodeFacts(host_ip=config.node_ip or own_address(config.server_host))
         files = PodFiles(config.directory / "pods")
@@ -111,10 +112,15 @@ class Agent:
                 group.create_task(self._node.images.import_archives())
                 group.create_task(self._node.images.collect(self._config.data_dir))
                 group.create_task(self._pods.run(self._node))
+        except ExceptionGroup as errors:
+            if isinstance(errors.exceptions[0], SheepError):
+                raise errors.exceptions[0] from errors
+            raise
         finally:
             await listener.close(grace_seconds=_CLOSE_SECONDS)
-            await self._dataplane.close(remove=False)
-            await self._runtime.close()
+            idle = self._stopped or not await self._runtime.sandboxes()
+            await self._dataplane.close(remove=idle)
+            await self._runtime.close(remove=idle)
 
     async def _listen(self) -> HttpServer:
         """Open the agent's own endpoints. Raises OSError when the port is taken."""
@@ -136,6 +142,7 @@ class Agent:
         """Stop all containers gracefully; the pods stay in the API and run again with the next
         agent. Call it while `run` runs."""
         await self._pods.stop_all()
+        self._stopped = True
 
     def _images_changed(self) -> None:
         self._pods.images_changed()

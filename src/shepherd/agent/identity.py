@@ -20,6 +20,7 @@ from shepherd.api.errors import ApiError
 from shepherd.client.base import Client
 from shepherd.client.http import HttpTransport
 from shepherd.lib.backoff import Backoff
+from shepherd.lib.certificates import Workshop
 from shepherd.lib.clock import Clock
 
 _log = logging.getLogger("shepherd.agent.identity")
@@ -87,24 +88,26 @@ class Identity:
         context.load_verify_locations(cadata=(self.directory / _CA).read_text())
         return self._load(context, _SERVING)
 
-    def renewal_due(self) -> float:
-        """When it should be renewed, in epoch seconds."""
+    def renewal_due(self, addresses: list[str]) -> float:
+        """When it should be renewed, in epoch seconds: now (0) if the node is not at the addresses
+        any more that its serving certificate is for."""
         about = self._about()
+        if about.get("addresses") != addresses:
+            return 0.0
         begin, end = float(about["notBefore"]), float(about["notAfter"])
         return begin + (end - begin) * _RENEW_AFTER
 
-    def store(self, key: bytes, answer: dict[str, str]) -> None:
-        """Take over what a server has issued; contexts in use show it from now on."""
-        from cryptography import x509
-
-        client = x509.load_pem_x509_certificate(answer["certificate"].encode())
+    def store(self, key: str, answer: dict[str, Any], addresses: list[str]) -> None:
+        """Take over what a server has issued for a node at `addresses`; contexts in use show it
+        from now on."""
         about = {
             "node": self.node_name,
-            "notBefore": client.not_valid_before_utc.timestamp(),
-            "notAfter": client.not_valid_after_utc.timestamp(),
+            "addresses": addresses,
+            "notBefore": answer["notBefore"],
+            "notAfter": answer["notAfter"],
         }
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._write(_KEY, key)
+        self._write(_KEY, key.encode())
         self._write(_CA, answer["ca"].encode())
         self._write(_CLIENT, answer["certificate"].encode())
         self._write(_SERVING, answer["serving"].encode())
@@ -192,10 +195,11 @@ async def keep_fresh(
     clock: Clock,
     random: Random,
 ) -> None:
-    """Renew the certificates long before they expire, with what they prove; never returns."""
+    """Renew the certificates long before they expire, and when the node has moved to other
+    addresses, with what they prove; never returns."""
     failures = 0
     while True:
-        due = max(0.0, identity.renewal_due() - clock.now())
+        due = max(0.0, identity.renewal_due(addresses) - clock.now())
         await clock.sleep(max(due, _RENEW_BACKOFF.delay(failures, random)))
         try:
             await _order(client, identity, addresses)
@@ -265,27 +269,13 @@ async def _order(client: Client, identity: Identity, addresses: list[str]) -> No
         body=json.dumps(body).encode(),
         content_type="application/json",
     )
-    identity.store(key, json.loads(answer))
+    identity.store(key, json.loads(answer), addresses)
 
 
-def _make_request(node_name: str) -> tuple[bytes, str]:
+def _make_request(node_name: str) -> tuple[str, str]:
     """A new key and a signing request for it, in PEM."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name(
-        [x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, f"system:node:{node_name}")]
-    )
-    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    pem = request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return private, pem.decode()
+    with Workshop() as workshop:
+        return workshop.new_request(f"system:node:{node_name}")
 
 
 def _ca_hash(pem: str) -> str:

@@ -26,6 +26,8 @@ from shepherd.server.selection import Selection, select
 from shepherd.server.watch import Watch, WatchOptions
 
 JSON = "application/json"
+_MOST_WARNINGS, _WARNING_LENGTH, _WARNINGS_LENGTH = 32, 256, 4096
+"""Limits of the Warning header: texts, characters of each, and of all (apiserver's are alike)."""
 _SHOWN_WHEN_DELETED = (POD, SERVICE, SERVICE_ACCOUNT)
 """Kinds whose DELETE answers with the object; the others answer with a Status, as upstream."""
 
@@ -197,11 +199,30 @@ def json_answer(value: Any, code: int = 200) -> Response:
 
 
 def warn(response: Response, warnings: "list[str]") -> Response:
-    """Tell the user (RFC 7234 section 5.5; kubectl prints them)."""
-    if warnings:
-        texts = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
-        response.headers["warning"] = ", ".join(f'299 - "{text}"' for text in texts)
+    """Tell the user (RFC 7234 section 5.5; kubectl prints them), as much as fits: clients refuse
+    answers with long headers."""
+    told: dict[str, None] = {}
+    room = _WARNINGS_LENGTH
+    for warning in warnings:
+        text = _quotable(warning)
+        if text in told:
+            continue
+        if len(text) > room or len(told) == _MOST_WARNINGS:
+            told["there are more warnings, which do not fit in here"] = None
+            break
+        told[text] = None
+        room -= len(text)
+    if told:
+        response.headers["warning"] = ", ".join(f'299 - "{text}"' for text in told)
     return response
+
+
+def _quotable(text: str) -> str:
+    """As what stands between quotes in a header; cut to a line that a person still reads."""
+    if len(text) > _WARNING_LENGTH:
+        text = f"{text[:_WARNING_LENGTH]}..."
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _written(form: Form, written: Written, warnings: "list[str]", code: int = 200) -> Response:

@@ -376,6 +376,25 @@ async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
     assert not bundle.exists()
 
 
+async def test_a_start_that_was_cancelled_is_removed_with_its_sandbox(
+    runtime_harness: Harness, tmp_path: Path
+) -> None:
+    runtime = runtime_harness.runtime
+    config = await prepare(runtime_harness, FOREVER)
+    start_task = asyncio.create_task(runtime.start_container(config))
+    fresh = sandbox_config()
+    run_task = asyncio.create_task(runtime.run_sandbox(fresh))
+    await asyncio.sleep(0)
+    for task in (start_task, run_task):
+        task.cancel()
+    await asyncio.gather(start_task, run_task, return_exceptions=True)
+    await runtime.remove_sandbox(config.sandbox_id)
+    await runtime.remove_sandbox(fresh.id)
+    assert await runtime.sandboxes() == []
+    for name in ("containers", "sandboxes"):
+        assert list((tmp_path / "agent" / name).iterdir()) == []
+
+
 async def test_removal_leaves_no_mount_cgroup_link_or_file(
     runtime_harness: Harness, tmp_path: Path, instance: str
 ) -> None:
@@ -388,3 +407,21 @@ async def test_removal_leaves_no_mount_cgroup_link_or_file(
     assert f"{root}/sandboxes" not in mounts
     assert not list(Path("/sys/fs/cgroup").glob(f"**/{instance}/*{container.id[:36]}*"))
     await until(lambda: not any(name.startswith("veth") for _, name in socket.if_nameindex()))
+
+
+# The end of an agent whose containers were stopped
+
+
+async def test_nothing_is_left_in_the_kernel_and_the_ends_are_still_known(
+    runtime_harness: Harness, tmp_path: Path, instance: str
+) -> None:
+    ended = await run(runtime_harness, "exit 7")
+    await runtime_harness.runtime.close(remove=True)
+    assert kernel.mount_points(tmp_path) == []
+    assert not [*Path("/sys/fs/cgroup").glob(f"**/{instance}")]
+    assert instance not in [name for _, name in socket.if_nameindex()]
+    runtime_harness.runtime = await runtime_harness.reopen()
+    sandbox = await runtime_harness.runtime.sandbox(ended.sandbox_id)
+    assert sandbox is not None
+    assert not sandbox.ready
+    assert [c.exit_code for c in sandbox.containers] == [7]

@@ -26,7 +26,7 @@ from shepherd.runtime.base import (
     Stats,
     Stdio,
 )
-from shepherd.runtime.oci import hostports, monitor, network
+from shepherd.runtime.oci import hostports, kernel, monitor, network
 from shepherd.runtime.oci.cgroups import Cgroups
 from shepherd.runtime.oci.changes import Changes
 from shepherd.runtime.oci.containers import ContainerRecord, ContainerStore
@@ -130,13 +130,27 @@ class OciRuntime:
                 info = self._containers.inspect(container)
                 sandbox.containers[container.id] = HeldContainer(container, info)
 
-    async def close(self) -> None:
+    async def close(self, *, remove: bool = False) -> None:
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, *self._tasks.values(), return_exceptions=True)
+        if remove:
+            await self._workers.run(self._take_down)
         await self._workers.close()
         await self._image_workers.close()
         self._nft.close()
+        if remove:
+            await asyncio.to_thread(kernel.unmount, self._volatile)
+
+    def _take_down(self) -> None:
+        for sandbox in self._held.values():
+            for container in sandbox.containers.values():
+                self._containers.take_down(container.record)
+            self._sandboxes.take_down(sandbox.record.id)
+        self._cgroups.remove(f"/{self._instance}")
+        if self._plug is not None:
+            network.remove_bridge(self._plug.bridge)
+            self._nft.run(hostports.removal(self._instance))
 
     def describe(self) -> RuntimeInfo:
         return RuntimeInfo(
@@ -223,6 +237,10 @@ class OciRuntime:
         await self._once(f"remove {sandbox_id}", lambda: self._remove_sandbox(sandbox_id))
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
+        # What a cancelled caller began goes on, and must not come to life after its sandbox.
+        begun = (f"run {sandbox_id}", f"start {sandbox_id} ")
+        making = [task for key, task in self._tasks.items() if key.startswith(begun)]
+        await asyncio.gather(*making, return_exceptions=True)
         sandbox = self._held.get(sandbox_id)
         if sandbox is None:
             return
@@ -240,7 +258,8 @@ class OciRuntime:
         self._sandboxes.remove(record.id)
 
     async def start_container(self, config: ContainerConfig) -> ContainerInfo:
-        return await self._once(f"start {config.id}", lambda: self._start_container(config))
+        key = f"start {config.sandbox_id} {config.id}"
+        return await self._once(key, lambda: self._start_container(config))
 
     async def _start_container(self, config: ContainerConfig) -> ContainerInfo:
         sandbox = self._held.get(config.sandbox_id)

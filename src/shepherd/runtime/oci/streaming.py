@@ -290,7 +290,7 @@ async def dial(namespace: Path | None, port: int) -> SocketDuplex:
         try:
             sock = await asyncio.to_thread(_socket_in, namespace, family)
         except OSError as error:
-            failures.append(f"{host}: {error.strerror}")
+            failures.append(f"{host}: {os.strerror(error.errno or 0)}")
             continue
         sock.setblocking(False)
         try:
@@ -298,7 +298,7 @@ async def dial(namespace: Path | None, port: int) -> SocketDuplex:
             return await SocketDuplex.of(sock)
         except OSError as error:
             sock.close()
-            failures.append(f"{host}: {error.strerror}")
+            failures.append(f"{host}: {os.strerror(error.errno or 0)}")
         except BaseException:
             sock.close()
             raise

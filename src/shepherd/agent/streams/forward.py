@@ -7,6 +7,7 @@ tools/portforward.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from shepherd.agent.streams.links import ChannelLink, Link, SpdyLink, keep_asking, part
 from shepherd.lib.duplex import SocketDuplex
@@ -21,6 +22,17 @@ QUEUE_PIECES = 8
 Dial = Callable[[int], Awaitable[SocketDuplex]]
 
 
+@dataclass(slots=True)
+class _Forwarded:
+    """One connection, and the numbers of its streams."""
+
+    data: int
+    error: int
+    port: int
+    queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(QUEUE_PIECES))
+    """What the stream of data has brought; empty bytes = its end."""
+
+
 class Forwarding:
     """The connections of one link."""
 
@@ -28,13 +40,12 @@ class Forwarding:
         self._link = link
         self._dial = dial
         self._pod = pod
-        self._queues: dict[int, asyncio.Queue[bytes]] = {}
-        """What a stream of data has brought, by its number; empty bytes = its end."""
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._all: dict[int, tuple[_Forwarded, asyncio.Task[None]]] = {}
+        """By the number of the stream of data."""
 
     def begin(self, data: int, error: int, port: int) -> None:
-        self._queues[data] = asyncio.Queue(QUEUE_PIECES)
-        self._tasks[data] = asyncio.create_task(self._serve(data, error, port))
+        one = _Forwarded(data, error, port)
+        self._all[data] = one, asyncio.create_task(self._serve(one))
 
     async def run(self, listen: Callable[["Forwarding"], Awaitable[None]]) -> None:
         """Until `listen` has returned or the peer has gone; all connections end with it."""
@@ -45,47 +56,53 @@ class Forwarding:
                 for task in ended:
                     task.result()
         finally:
-            for task in (*tasks, *self._tasks.values()):
+            for task in (*tasks, *(task for _, task in self._all.values())):
                 await cancel_and_wait(task)
 
     async def idle(self) -> None:
         """Wait until all connections that were begun have ended."""
-        while self._tasks:
-            await asyncio.wait(self._tasks.values())
+        while self._all:
+            await asyncio.wait([task for _, task in self._all.values()])
 
     async def take(self, stream: int, data: bytes, *, end: bool, broken: bool = False) -> None:
         """What the peer sent for a connection."""
-        if broken and (task := self._tasks.get(stream)):
-            task.cancel()
-        elif queue := self._queues.get(stream):
-            if data:
-                await queue.put(data)
-            if end:
-                await queue.put(b"")
+        if stream not in self._all:
+            return
+        one, task = self._all[stream]
+        if broken:
+            await cancel_and_wait(task)
+            await self._forget(one)  # a task that had not begun yet does not do so
+            return
+        if data:
+            await one.queue.put(data)
+        if end:
+            await one.queue.put(b"")
 
-    async def _serve(self, data: int, error: int, port: int) -> None:
+    async def _serve(self, one: _Forwarded) -> None:
         try:
-            await self._connect(data, error, port)
+            await self._connect(one)
         except ConnectionError:
             pass  # the peer is gone: `run` hears of it as well
         finally:
-            del self._queues[data], self._tasks[data]
-            with contextlib.suppress(ConnectionError):
-                await self._link.end(data)
-                await self._link.end(error)
+            await self._forget(one)
 
-    async def _connect(self, data: int, error: int, port: int) -> None:
+    async def _forget(self, one: _Forwarded) -> None:
+        self._all.pop(one.data, None)
+        with contextlib.suppress(ConnectionError):
+            await self._link.end(one.data)
+            await self._link.end(one.error)
+
+    async def _connect(self, one: _Forwarded) -> None:
         try:
-            connection = await self._dial(port)
+            connection = await self._dial(one.port)
         except (SheepError, OSError) as failure:
-            text = f"error forwarding port {port} to pod {self._pod}: {failure}"
-            await self._link.send(error, text.encode())
+            text = f"error forwarding port {one.port} to pod {self._pod}: {failure}"
+            await self._link.send(one.error, text.encode())
             return
-        sending = asyncio.create_task(self._send(self._queues[data], connection))
+        sending = asyncio.create_task(self._send(one.queue, connection))
         try:
             while received := await connection.read():
-                await self._link.send(data, received)
-            await self._link.end(data)
+                await self._link.send(one.data, received)
         finally:
             connection.close()
             await cancel_and_wait(sending)

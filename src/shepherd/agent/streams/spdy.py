@@ -44,7 +44,8 @@ _DICTIONARY_TAIL = (
 
 
 def _word(text: str) -> bytes:
-    return struct.pack(">I", len(text)) + text.encode()
+    data = text.encode()
+    return struct.pack(">I", len(data)) + data
 
 
 DICTIONARY = b"".join(

@@ -30,9 +30,7 @@ def tree(members: set[Path]) -> FieldSet:
 
 
 _ELEMENTS = st.sampled_from(["f:a", "f:b", 'k:{"n":1}'])
-_SETS = st.sets(
-    st.lists(_ELEMENTS, min_size=1, max_size=3).map(tuple), max_size=6
-)
+_SETS = st.sets(st.lists(_ELEMENTS, min_size=1, max_size=3).map(tuple), max_size=6)
 
 
 @given(_SETS)

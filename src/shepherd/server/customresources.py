@@ -183,8 +183,10 @@ class CustomResources:
         present, essence = self._served.definition(name), _essence(crd)
         if present and present.made_from == essence:
             return
+        if present and present.stored.custom and essence[-1]:
+            # Only that nothing new is created any more: who watches sees the objects go.
+            revision = present.stored.custom.since
         self._served.add(define(crd, revision, essence))
-        # Who watches while it is being deleted sees its objects go.
         if present and not essence[-1]:
             self._hub.end(present.stored)
 

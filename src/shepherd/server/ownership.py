@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from shepherd.api import errors, managedfields
 from shepherd.api.decode import Check, Decoded, FieldValidation, check_object, decode_value
-from shepherd.api.fieldset import Node
 from shepherd.api.kinds import SECRET
 from shepherd.api.kinds.configuration import overlay_string_data
 from shepherd.api.managedfields import APPLY, Writer
 from shepherd.api.resource import Object, Resource
 from shepherd.api.schema import Type, type_of
+from shepherd.api.typed import Node
 from shepherd.lib.http import Request
 
 MAX_NAME = 128

@@ -48,12 +48,14 @@ class Served:
         return self._by_storage.get(storage)
 
     def serves(self, resource: Resource) -> bool:
-        """Whether it is served still, just so."""
+        """Whether it is served still, under the same schema."""
         if resource.custom is None:
             return True
         present = self._definitions.get(resource.custom.definition)
         return present is not None and any(
-            resource is known for known in (*present.resources, present.stored)
+            known.custom is not None
+            and (known.version, known.custom.since) == (resource.version, resource.custom.since)
+            for known in (*present.resources, present.stored)
         )
 
     def definition(self, name: str) -> Definition | None:

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions over the API: what they make the server serve, at once and no longer."""
+"""CustomResourceDefinitions over the API: what they make the server serve, and how long."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -155,10 +155,17 @@ async def test_discovery_and_openapi_know_it_at_once_and_forget_it_at_once(runni
     assert await api.ok("GET", "/openapi/v3") == before
 
 
-async def gone(api: Any, path: str) -> None:
-    """Return once the object is gone."""
-    while (await api.ask("GET", path)).code != 404:
+async def answers(api: Any, path: str, code: int) -> None:
+    """Return once a GET of the path is answered so."""
+    for _ in range(1000):
+        if (await api.ask("GET", path)).code == code:
+            return
         await asyncio.sleep(0)
+    pytest.fail(f"{path} never answers {code}")
+
+
+async def gone(api: Any, path: str) -> None:
+    await answers(api, path, 404)
 
 
 async def test_objects_are_pruned_filled_in_and_validated(api: Any) -> None:
@@ -343,8 +350,7 @@ async def test_names_belong_to_the_first_and_come_free_with_it(running: Any) -> 
     await api.fails(404, "GET", "/apis/example.com/v1/namespaces/default/pipes")
     await api.ok("DELETE", f"{CRDS}/tubes.example.com")
     await gone(api, f"{CRDS}/tubes.example.com")
-    while (await api.ask("GET", "/apis/example.com/v1/pipes")).code != 200:
-        await asyncio.sleep(0)
+    await answers(api, "/apis/example.com/v1/pipes", 200)
     found = await api.ok("GET", f"{CRDS}/pipes.example.com")
     assert conditions(found)["Established"] == ("True", "InitialNamesAccepted")
 

@@ -20,9 +20,9 @@ from shepherd.api.custom.fields import node_of
 from shepherd.api.custom.rules import Rules, blocked
 from shepherd.api.custom.structural import ABSENT, Structural
 from shepherd.api.errors import FieldError
-from shepherd.api.fieldset import Node
 from shepherd.api.kinds.cells import AGE, since
 from shepherd.api.resource import VERBS, Column, Object, Resource, ScalePaths
+from shepherd.api.typed import Node
 
 _VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 _STAGES = {"alpha": 0, "beta": 1, None: 2}

@@ -6,7 +6,7 @@ Source: "Server-Side Apply", merge strategy; kube-openapi pkg/schemaconv.
 from functools import cached_property
 
 from shepherd.api.custom.structural import Structural
-from shepherd.api.fieldset import FREE, LEAF, Node
+from shepherd.api.typed import FREE, LEAF, Node
 
 _METADATA = Node("struct", "meta.v1.ObjectMeta")
 
@@ -18,8 +18,10 @@ class Fields:
         self._schema = schema
         self._known: dict[str, Node] = {}
 
-    def field(self, name: str) -> Node:
-        """The node of a property; a field without a schema is a free one."""
+    def part(self, name: str) -> Node:
+        """The node of a property, or of a list's items; what has no schema is free."""
+        if self._schema.items:
+            return self._item
         node = self._known.get(name)
         if node is None:
             if self._schema.resource and name in ("apiVersion", "kind"):
@@ -34,9 +36,9 @@ class Fields:
         return node
 
     @cached_property
-    def element(self) -> Node:
-        """The node of what a list holds."""
-        return node_of(self._schema.items) if self._schema.items else LEAF
+    def _item(self) -> Node:
+        assert self._schema.items
+        return node_of(self._schema.items)
 
 
 def node_of(schema: Structural) -> Node:
@@ -44,10 +46,13 @@ def node_of(schema: Structural) -> Node:
     if schema.type == "array":
         match schema.list_type:
             case "map":
-                return Node("items", keys=tuple(schema.list_keys), parts=Fields(schema))
+                return Node("items", keys=tuple(schema.list_keys), schema=Fields(schema))
             case "set":
-                return Node("set", parts=Fields(schema))
+                return Node("set", schema=Fields(schema))
         return LEAF
     if schema.type == "object":
-        return LEAF if schema.map_type == "atomic" else Node("struct", parts=Fields(schema))
+        if schema.map_type == "atomic":
+            return LEAF
+        form = "map" if schema.additional and not schema.properties else "struct"
+        return Node(form, schema=Fields(schema))
     return FREE if schema.open else LEAF

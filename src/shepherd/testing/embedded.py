@@ -15,6 +15,8 @@ from shepherd.client.kubeconfig import Kubeconfig
 from shepherd.controllers.manager import ControllerConfig
 from shepherd.lib.files import write_private
 from shepherd.lib.httpd import HttpServer, serve
+from shepherd.lib.machine import own_address
+from shepherd.run.dialer import SocketDialer
 from shepherd.server.auth import CredentialAuthenticator, InsecureAuthenticator
 from shepherd.server.pki import Pki
 from shepherd.server.proxy import streams_body
@@ -28,7 +30,7 @@ from shepherd.testing.wire import NO_FAULTS, Faults
 
 HOST = "127.0.0.1"
 RUNTIMES = ("hollow", "oci")
-_DELETION_SECONDS = 5.0
+_DELETION_SECONDS = 1.0
 """How long the end of a namespace may take, before what is left in it is swept out."""
 
 _made: dict[str, str] = {}
@@ -74,12 +76,12 @@ class Embedded:
         self.clock = MovableClock(loop)
         self.directory = directory
         self._pki = _open_pki(directory / "pki", self.clock) if config.secure else None
-        parts = PartsConfig(
+        self._parts_config = PartsConfig(
             seed=config.seed,
             faults=config.faults,
             controllers=ControllerConfig(ca=self._pki.ca if self._pki else ""),
         )
-        self.parts = Parts(group, directory, clock=self.clock, config=parts)
+        self.parts = Parts(group, directory, clock=self.clock, config=self._parts_config)
         tokens = ServiceAccountTokens(
             secrets.token_bytes(32), clock=self.clock, random=self.parts.random("tokens")
         )
@@ -88,6 +90,7 @@ class Embedded:
         wire = self.parts.wire("clients", None, config.client_faults)
         self.faults = Injector(wire, loop, self.clock)
         self._config = config
+        self._beyond = SocketDialer(None)
         self._httpd: HttpServer
         self.settings: Settings
 
@@ -99,6 +102,8 @@ class Embedded:
         tls = self._pki.serving_context() if self._pki else None
         self._httpd = await serve(self.faults.handle, HOST, ssl=tls, streamed=streams_body)
         self.settings = self._settings("default", "kubeconfig")
+        if self._config.runtime == "oci":
+            self._add_this_machine("n1")
         await self.start_nodes([f"n{number + 1}" for number in range(self._config.nodes)])
 
     async def start_nodes(self, names: Sequence[str]) -> None:
@@ -123,8 +128,28 @@ class Embedded:
         cut.set() if off else cut.clear()
 
     async def stop(self) -> None:
+        """End everything. Real containers are stopped gracefully; hollow ones just end."""
         await self._httpd.close(grace_seconds=0.1)
+        if self._config.runtime == "oci":
+            for machine in self.parts.nodes.values():
+                if machine.agent:
+                    await machine.agent.stop_pods()
         await self.parts.stop()
+        await self._beyond.close()
+
+    def _add_this_machine(self, name: str) -> None:
+        """As a node with real containers."""
+        from shepherd.run.containers import real_containers
+
+        server = self._parts_config.server
+        runtime, dataplane = real_containers(
+            self.directory / name,
+            pod_cidr=server.pod_cidr,
+            service_cidr=server.service_cidr,
+            clock=self.clock,
+        )
+        self.parts.add_machine(name, runtime, dataplane, node_ip=own_address())
+        self.parts.dialer.beyond = self._beyond
 
     # Namespaces
 

@@ -88,6 +88,7 @@ class Parts:
         self.clock = clock
         self.store = MemoryStore(clock=clock)
         self.nodes: dict[str, Machine] = {}
+        self.dialer = NodeDialer(self.nodes)
         self.directory = directory
         self.authenticator: Authenticator = InsecureAuthenticator()
         self.manager: ControllerManager
@@ -146,25 +147,11 @@ class Parts:
     # Nodes
 
     def start_node(self, name: str) -> Agent:
-        """Start a hollow node, or the agent of one that was stopped."""
+        """Start a hollow node, or the agent of a machine that is there already."""
         if name not in self.nodes:
             runtime = HollowRuntime(clock=self.clock, random=self.random(f"runtime {name}"))
             address = str(_ADDRESSES[len(self.nodes) + 1])
             self.add_machine(name, runtime, NullDataplane(), node_ip=address, capacity=CAPACITY)
-        return self.start_agent(name)
-
-    def add_machine(self, name: str, runtime: Runtime, dataplane: Dataplane, **config: Any) -> None:
-        """A machine to start an agent on; `config` goes into its `AgentConfig`."""
-        user = User(NODE_USER_PREFIX + name, (NODES_GROUP,))
-        self.nodes[name] = Machine(
-            runtime,
-            dataplane,
-            self.wire(name, user, self._config.faults),
-            SkewedClock(self.clock),
-            AgentConfig(name, self.directory / name, endpoint_host="127.0.0.1", **config),
-        )
-
-    def start_agent(self, name: str) -> Agent:
         machine = self.nodes[name]
         machine.agent = Agent(
             Client(machine.wire),
@@ -176,6 +163,17 @@ class Parts:
         )
         self.run(name, machine.agent.run())
         return machine.agent
+
+    def add_machine(self, name: str, runtime: Runtime, dataplane: Dataplane, **config: Any) -> None:
+        """A machine to start an agent on; `config` goes into its `AgentConfig`."""
+        user = User(NODE_USER_PREFIX + name, (NODES_GROUP,))
+        self.nodes[name] = Machine(
+            runtime,
+            dataplane,
+            self.wire(name, user, self._config.faults),
+            SkewedClock(self.clock),
+            AgentConfig(name, self.directory / name, endpoint_host="127.0.0.1", **config),
+        )
 
     async def stop_agent(self, name: str) -> None:
         """The agent ends, its containers go on."""
@@ -221,7 +219,7 @@ class Parts:
             clock=self.clock,
             random=self.random("server"),
             authenticator=self.authenticator,
-            dialer=NodeDialer(self.nodes),
+            dialer=self.dialer,
         )
 
     async def list(self, resource: Resource, namespace: str | None = None) -> list[Object]:

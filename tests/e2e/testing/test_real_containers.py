@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.testing import Cluster
-from shepherd.testing.rest import Rest, is_running, pod
+from shepherd.testing.rest import Rest, pod
 
 ROOT = Path(__file__).parents[3]
 IMAGE = "shepherd.local/demo:1"
@@ -32,9 +32,10 @@ def test_a_real_pod_answers_and_is_gone_with_its_cluster(
         load(cluster, ROOT / "build" / "demo-image.tar")
         rest = Rest(cluster.settings)
         body = pod("web")
-        body["spec"]["containers"][0]["image"] = IMAGE
+        probe = {"httpGet": {"port": 8080}}
+        body["spec"]["containers"][0] |= {"image": IMAGE, "readinessProbe": probe}
         rest.ask("POST", "pods", body)
-        rest.until("pods/web", is_running)
+        rest.until("pods/web", lambda found: found["status"]["containerStatuses"][0]["ready"])
         assert rest.text("pods/web:8080/proxy/") == "web\n"
     assert list(tmp_path.iterdir()) == []
     assert str(tmp_path) not in Path("/proc/mounts").read_text()

@@ -165,7 +165,7 @@ class Embedded:
         What has not gone by itself after a while (because it waits for an operator that has ended)
         is swept out: the next test finds nothing of it.
         """
-        name = settings.context.namespace
+        name = settings.namespace
         settings.kubeconfig.unlink()
         try:
             await self.parts.client.delete(NAMESPACE, name)

@@ -21,8 +21,8 @@ def test_each_test_has_a_namespace_of_its_own(shepherd, shepherd_session, round)
     rest = Rest(shepherd)
     assert rest.get("pods")["items"] == []
     if seen:
-        assert seen[-1].context.namespace != shepherd.context.namespace
-        assert is_gone(rest.get("/api/v1/namespaces/" + seen[-1].context.namespace))
+        assert seen[-1].namespace != shepherd.namespace
+        assert is_gone(rest.get("/api/v1/namespaces/" + seen[-1].namespace))
         assert not seen[-1].kubeconfig.exists()
     seen.append(shepherd)
     rest.ask("POST", "pods", pod("web"))
@@ -38,7 +38,7 @@ def test_what_waits_for_an_operator_that_ended_is_swept_out(shepherd):
 
 def test_nothing_is_left_of_it(shepherd):
     if seen:
-        assert is_gone(Rest(shepherd).get("/api/v1/namespaces/" + seen[-1].context.namespace))
+        assert is_gone(Rest(shepherd).get("/api/v1/namespaces/" + seen[-1].namespace))
 
 
 def test_a_cluster_of_one_s_own(shepherd_cluster):

@@ -17,10 +17,8 @@ from shepherd.lib.files import write_private
 from shepherd.lib.httpd import HttpServer, serve
 from shepherd.lib.machine import own_address
 from shepherd.run.dialer import SocketDialer
-from shepherd.server.auth import CredentialAuthenticator, InsecureAuthenticator
 from shepherd.server.pki import Pki
 from shepherd.server.proxy import streams_body
-from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.base import ConflictError, Delete, Span
 from shepherd.testing.clock import IdleLoop, MovableClock
 from shepherd.testing.faults import Injector
@@ -79,14 +77,11 @@ class Embedded:
         self._parts_config = PartsConfig(
             seed=config.seed,
             faults=config.faults,
+            everyone=self._pki is None,
+            account_key=secrets.token_bytes(32),
             controllers=ControllerConfig(ca=self._pki.ca if self._pki else ""),
         )
         self.parts = Parts(group, directory, clock=self.clock, config=self._parts_config)
-        tokens = ServiceAccountTokens(
-            secrets.token_bytes(32), clock=self.clock, random=self.parts.random("tokens")
-        )
-        proven = CredentialAuthenticator(self.parts.store, accounts=tokens)
-        self.parts.authenticator = proven if self._pki else InsecureAuthenticator(proven)
         wire = self.parts.wire("clients", None, config.client_faults)
         self.faults = Injector(wire, loop, self.clock)
         self._config = config

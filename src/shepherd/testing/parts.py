@@ -29,10 +29,12 @@ from shepherd.server.auth import (
     ADMIN_GROUP,
     NODE_USER_PREFIX,
     NODES_GROUP,
-    Authenticator,
+    CredentialAuthenticator,
     InsecureAuthenticator,
 )
+from shepherd.server.authorization import BuiltinAuthorizer
 from shepherd.server.config import ServerConfig
+from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
 from shepherd.testing.clock import SkewedClock
 from shepherd.testing.dialer import NodeDialer
@@ -56,6 +58,10 @@ class PartsConfig:
     """What the wires of scheduler, controllers and agents do."""
     server: ServerConfig = field(default_factory=ServerConfig)
     controllers: ControllerConfig = field(default_factory=ControllerConfig)
+    everyone: bool = True
+    """Whoever shows no credentials is an administrator, as with `--insecure`."""
+    account_key: bytes = b"simulated"
+    """The secret that signs service account tokens."""
     acknowledged: Acknowledged = unnoticed
     """Told of each object whose write was answered."""
 
@@ -90,7 +96,9 @@ class Parts:
         self.nodes: dict[str, Machine] = {}
         self.dialer = NodeDialer(self.nodes)
         self.directory = directory
-        self.authenticator: Authenticator = InsecureAuthenticator()
+        self._tokens = ServiceAccountTokens(
+            config.account_key, clock=clock, random=Random(f"{config.seed} tokens")
+        )
         self.manager: ControllerManager
         self._config = config
         self._group = group
@@ -213,12 +221,14 @@ class Parts:
         return self.wire(user.name, user, self._config.faults)
 
     def _api(self) -> ApiServer:
+        proven = CredentialAuthenticator(self.store, accounts=self._tokens)
         return ApiServer(
             self.store,
             config=self._config.server,
             clock=self.clock,
             random=self.random("server"),
-            authenticator=self.authenticator,
+            authenticator=InsecureAuthenticator(proven) if self._config.everyone else proven,
+            authorizer=BuiltinAuthorizer(self.store),
             dialer=self.dialer,
         )
 

@@ -125,7 +125,9 @@ class Endpoints:
                     await asyncio.to_thread(file.write, chunk)
             images = await self._node.images.load(path)
         except SheepError as error:
-            raise errors.bad_request(f"cannot import the archive: {error.message}") from error
+            # Only the sender knows the archive by a name that means something.
+            message = error.message.replace(path.name, "it")
+            raise errors.bad_request(f"cannot import the archive: {message}") from error
         except OSError as error:
             raise errors.insufficient_storage(f"cannot store the archive: {error}") from error
         finally:

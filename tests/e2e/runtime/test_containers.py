@@ -359,7 +359,7 @@ async def test_a_container_that_was_being_made_when_the_agent_died_is_made_again
     assert not Path(f"/proc/{container.pid}").exists()
 
 
-async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
+async def test_a_container_ends_with_its_monitor_and_can_be_removed(
     runtime_harness: Harness, tmp_path: Path
 ) -> None:
     container = await start(runtime_harness, FOREVER)
@@ -370,10 +370,22 @@ async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
         await anext(changes)
     seen = await look(runtime_harness, container)
     assert seen.state is ContainerState.UNKNOWN
-    assert "still runs" in seen.message
-    await runtime_harness.runtime.remove_container(container.id)
+    assert "its exit code is lost" in seen.message
     await until(lambda: not living(container))
+    await runtime_harness.runtime.remove_container(container.id)
     assert not bundle.exists()
+
+
+async def test_a_container_whose_monitor_died_with_the_agent_is_ended_at_the_next_start(
+    runtime_harness: Harness, tmp_path: Path
+) -> None:
+    container = await start(runtime_harness, FOREVER)
+    bundle = tmp_path / "agent" / "containers" / container.id
+    await runtime_harness.runtime.close()
+    os.kill(int((bundle / "conmon.pid").read_text()), signal.SIGKILL)
+    runtime_harness.runtime = await runtime_harness.reopen()
+    assert (await look(runtime_harness, container)).state is ContainerState.UNKNOWN
+    await until(lambda: not living(container))
 
 
 async def test_a_start_that_was_cancelled_is_removed_with_its_sandbox(

@@ -122,7 +122,7 @@ class OciRuntime:
             if sandbox is None:
                 self._containers.remove(container)
             else:
-                info = self._containers.inspect(container)
+                info = self._containers.settle(container)
                 sandbox.containers[container.id] = HeldContainer(container, info)
 
     async def close(self, *, remove: bool = False) -> None:

@@ -1,8 +1,8 @@
 """What a node and its pods use now: kubelet's summary (stats/v1alpha1, as far as it is known here).
 
 Nothing is measured while nobody asks. A rate needs two looks at counters of CPU time: the second is
-taken when someone asks, the first is that of the last time, or, if that is long ago, one of a second
-before.
+taken when someone asks, the first is that of the last time, or, if that is long ago, one of a
+second before.
 """
 
 import asyncio

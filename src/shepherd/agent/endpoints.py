@@ -1,8 +1,9 @@
 """The agent's own HTTP endpoints, under kubelet's names; only the server calls them.
 
 `GET /healthz`, `GET /pods`, `GET /stats/summary`,
-`GET /containerLogs/{namespace}/{pod}/{container}`, and Shepherd's own `GET /images` and
-`POST /images/load` (the archive as a streamed body).
+`GET /containerLogs/{namespace}/{pod}/{container}`, `/exec/{namespace}/{pod}/{container}`,
+`/attach/{namespace}/{pod}/{container}`, `/portForward/{namespace}/{pod}` (see `streams`), and
+Shepherd's own `GET /images` and `POST /images/load` (the archive as a streamed body).
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from shepherd.agent.node import Node
 from shepherd.agent.pod_state import BoundPod, by_name
 from shepherd.agent.pods import Pods
 from shepherd.agent.stats import NodeStats
+from shepherd.agent.streams.endpoints import StreamEndpoints
 from shepherd.api import errors
 from shepherd.api.meta import parse_time
 from shepherd.api.resource import Object
@@ -35,6 +37,7 @@ class Endpoints:
         self._pods = pods
         self._insecure = insecure
         self._stats = NodeStats(node.config.node_name, node.runtime, node.clock)
+        self._streams = StreamEndpoints(node.runtime, pods)
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -50,6 +53,12 @@ class Endpoints:
         match (request.method, request.path.strip("/").split("/")):
             case ("GET", ["containerLogs", namespace, pod, container]):
                 return await self._logs(request, namespace, pod, container)
+            case ("GET" | "POST", ["exec", namespace, pod, container]):
+                return await self._streams.exec(request, namespace, pod, container)
+            case ("GET" | "POST", ["attach", namespace, pod, container]):
+                return await self._streams.attach(request, namespace, pod, container)
+            case ("GET" | "POST", ["portForward", namespace, pod]):
+                return await self._streams.port_forward(request, namespace, pod)
             case ("GET", ["pods"]):
                 return _json({"kind": "PodList", "apiVersion": "v1", "metadata": {},
                               "items": [_shown(pod) for pod in self._pods.all()]})  # fmt: skip

@@ -59,7 +59,9 @@ async def test_tail(live: Path, lines: int, expected: str) -> None:
     assert await text(live, tail_lines=lines) == expected
 
 
-@pytest.mark.parametrize(("lines", "expected"), [(0, ""), (1, "pass"), (2, "b\npass"), (3, "a\nb\npass")])
+@pytest.mark.parametrize(
+    ("lines", "expected"), [(0, ""), (1, "pass"), (2, "b\\npass"), (3, "a\\nb\\npass")]
+)
 async def test_a_line_without_an_end_counts(live: Path, lines: int, expected: str) -> None:
     write(live.with_name("0.log.1"), entry(1, "a"))
     write(live, entry(2, "b"), entry(3, "pa", tag="P"), entry(3, "ss", tag="P"))

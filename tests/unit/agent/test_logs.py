@@ -60,7 +60,7 @@ async def test_tail(live: Path, lines: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "expected"), [(0, ""), (1, "pass"), (2, "b\\npass"), (3, "a\\nb\\npass")]
+    ("lines", "expected"), [(0, ""), (1, "pass"), (2, "b\npass"), (3, "a\nb\npass")]
 )
 async def test_a_line_without_an_end_counts(live: Path, lines: int, expected: str) -> None:
     write(live.with_name("0.log.1"), entry(1, "a"))

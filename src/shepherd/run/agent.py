@@ -44,7 +44,9 @@ class _NodeProcess:
         assert config.api_addr
         self._config = config
         self._url = f"{'http' if config.insecure else 'https'}://{config.api_addr}"
-        self._address = config.node_ip or own_address(config.api_addr.host)
+        # Without TLS nothing may be reachable from elsewhere.
+        default = "127.0.0.1" if config.insecure else own_address(config.api_addr.host)
+        self._address = config.node_ip or default
         self.agent: Agent | None = None
 
     async def run(self) -> None:

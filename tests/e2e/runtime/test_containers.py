@@ -4,6 +4,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import sys
@@ -382,7 +383,11 @@ async def test_a_container_whose_monitor_died_with_the_agent_is_ended_at_the_nex
     container = await start(runtime_harness, FOREVER)
     bundle = tmp_path / "agent" / "containers" / container.id
     await runtime_harness.runtime.close()
-    os.kill(int((bundle / "conmon.pid").read_text()), signal.SIGKILL)
+    monitor = int((bundle / "conmon.pid").read_text())
+    end = os.pidfd_open(monitor)
+    os.kill(monitor, signal.SIGKILL)
+    await until(lambda: bool(select.select([end], [], [], 0)[0]))
+    os.close(end)
     runtime_harness.runtime = await runtime_harness.reopen()
     assert (await look(runtime_harness, container)).state is ContainerState.UNKNOWN
     await until(lambda: not living(container))

@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,11 @@ def test_a_restarted_server_has_what_it_had(cluster: Cluster, rest: Rest) -> Non
 
 def test_with_tls_clients_prove_who_they_are() -> None:
     with Cluster(tls=True) as cluster:
-        transport = HttpTransport(cluster.settings.url, ssl=cluster.settings.context.ssl_context())
-        assert cluster.settings.url.startswith("https://")
-        rest = Rest(cluster.settings)
-        assert rest.get("/api/v1/nodes")["kind"] == "NodeList"
-        refused = Rest(cluster.settings, token="nobody's").get("/api/v1/nodes")
-        assert refused["kind"] == "NodeList"  # the certificate counts
-    assert transport.url == cluster.settings.url
+        settings = cluster.settings
+        assert settings.url.startswith("https://")
+        assert Rest(settings).get("/api/v1/nodes")["kind"] == "NodeList"
+        nobody = replace(settings, context=replace(settings.context, certificate="", key=""))
+        assert Rest(nobody).get("/api/v1/nodes")["code"] == 401
 
 
 def test_without_tls_a_token_that_is_shown_counts(cluster: Cluster, rest: Rest) -> None:
@@ -167,3 +166,15 @@ def test_settings_are_those_of_the_libraries(cluster: Cluster) -> None:
     assert settings.httpx["base_url"] == settings.url
     assert settings.kr8s == {"kubeconfig": str(cluster.kubeconfig), "namespace": "default"}
     assert settings.kubernetes == {"config_file": str(cluster.kubeconfig)}
+
+
+def test_the_nodes_tell_what_is_used(cluster: Cluster, rest: Rest) -> None:
+    busy = pod("busy")
+    busy["metadata"]["annotations"] = {"shepherd.dev/hollow-cpu": "250m"}
+    rest.ask("POST", "pods", busy)
+    rest.until("pods/busy", is_running)
+    metrics = "/apis/metrics.k8s.io/v1beta1"
+    (measured,) = rest.get(f"{metrics}/namespaces/default/pods")["items"]
+    assert measured["containers"][0]["usage"]["memory"] == "1Mi"
+    nodes = rest.get(f"{metrics}/nodes")["items"]
+    assert [node["metadata"]["name"] for node in nodes] == ["n1", "n2"]

@@ -104,7 +104,7 @@ def _document(group: str, version: str, resources: tuple[Resource, ...]) -> Docu
     paths: Json = {}
     for resource in here:
         paths |= _paths(group, version, resource)
-        _add_schemas(schemas, group, version, resource.kind)
+        _add_schemas(schemas, group, version, resource)
     for type_name in ("meta.v1.Status", "meta.v1.DeleteOptions", "meta.v1.Patch"):
         _add_type(schemas, get_type(type_name))
     if any(resource.scale for resource in here):
@@ -152,9 +152,10 @@ def _component(group: str, version: str, kind: str) -> str:
     return ".".join([*reversed(group.split(".")), version, kind])
 
 
-def _add_schemas(schemas: Json, group: str, version: str, kind: str) -> None:
-    """The schemas of a kind, of its list and of everything they hold."""
-    for name in (kind, f"{kind}List"):
+def _add_schemas(schemas: Json, group: str, version: str, resource: Resource) -> None:
+    """The schemas of a kind, of its list (if it is listed) and of everything they hold."""
+    lists = [f"{resource.kind}List"] if "list" in resource.verbs else []
+    for name in (resource.kind, *lists):
         if known := type_of(group, version, name):
             _add_type(schemas, known)
         else:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 _WATCH_SECONDS = 120.0
@@ -59,8 +59,7 @@ class _Requester(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._next()
 
     def _next(self) -> None:
@@ -106,8 +105,7 @@ class _Watcher(asyncio.Protocol):
         self.done: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(self._request)
+        cast(asyncio.Transport, transport).write(self._request)
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():

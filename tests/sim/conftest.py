@@ -41,7 +41,7 @@ class NodeScene:
         self.cut = False
         """The agent cannot reach the server."""
         self.agent: Agent
-        self._task: asyncio.Task[None] | None = None
+        self.agent_task: asyncio.Task[None] | None = None
 
     async def _wire(self, request: Request) -> Response:
         if self.cut:
@@ -59,13 +59,13 @@ class NodeScene:
             clock=self.clock,
             random=Random(5),
         )
-        self._task = asyncio.create_task(self.agent.run())
+        self.agent_task = asyncio.create_task(self.agent.run())
 
     async def stop_agent(self) -> None:
         """As abruptly as kill -9: nothing is said, containers go on."""
-        if self._task:
-            await cancel_and_wait(self._task)
-            self._task = None
+        if self.agent_task:
+            await cancel_and_wait(self.agent_task)
+            self.agent_task = None
 
     async def restart_agent(self) -> None:
         await self.stop_agent()

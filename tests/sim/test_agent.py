@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from shepherd.api.kinds import LEASE, NODE, POD
+from shepherd.runtime.base import SheepError
 from shepherd.testing.virtual import eventually
 
 OnNode = Any
@@ -351,5 +354,37 @@ def test_a_condition_that_the_server_set_is_set_right(on_node: OnNode) -> None:
             POD, "web", "default", {"status": lost}, type="strategic", sub="status"
         )
         await node.ready()
+
+    on_node(scenario)
+
+
+def test_a_machine_that_cannot_run_containers_is_told_so(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.stop_agent()
+
+        async def start() -> None:
+            raise SheepError("RuntimeNotReady", "containers need root")
+
+        node.runtime.start = start
+        node.start_agent()
+        with pytest.raises(SheepError, match="containers need root"):
+            await node.agent_task
+
+    on_node(scenario)
+
+
+def test_a_namesake_is_another_pod(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.create_pod(annotations={"shepherd.dev/hollow-stop-seconds": "5"})
+        first = await node.ready()
+        node.cut = True
+        await node.client.delete(POD, "web", "default", grace_seconds=0)
+        await node.create_pod(containers=[sh("sleep 1000")])
+        await asyncio.sleep(20)
+        node.cut = False
+        second = await node.ready()
+        assert second["containerStatuses"][0]["restartCount"] == 0
+        assert second["podIP"] != first["podIP"]
+        await eventually(lambda: only_pod(node, "web"))
 
     on_node(scenario)

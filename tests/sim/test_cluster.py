@@ -12,7 +12,7 @@ import pytest
 
 from shepherd.api.kinds import DEPLOYMENT, NODE, POD, REPLICA_SET
 from shepherd.api.resource import Object
-from shepherd.testing.cluster import IMAGE, Cluster, run_simulation
+from shepherd.testing.simulation import Simulation, run_simulation
 from shepherd.testing.virtual import eventually
 from shepherd.testing.wire import Faults
 from shepherd.testing.world import World
@@ -23,6 +23,7 @@ DOUBLING = Faults(doubled=0.2, delay_seconds=0.3)
 moment that the controller needs to notice, so this network is for what must come right in the end.
 """
 SEEDS = (3, 4, 6, 11)
+IMAGE = "shepherd.local/demo:1"
 
 
 def deployment(name: str, replicas: int, *, image: str = IMAGE, **spec: Any) -> Object:
@@ -41,7 +42,7 @@ def deployment(name: str, replicas: int, *, image: str = IMAGE, **spec: Any) -> 
     }
 
 
-async def rolled_out(cluster: Cluster, name: str, within_seconds: float = 300.0) -> None:
+async def rolled_out(cluster: Simulation, name: str, within_seconds: float = 300.0) -> None:
     """Wait until all pods of a deployment are of its newest template and available."""
 
     async def holds() -> bool:
@@ -56,7 +57,7 @@ async def rolled_out(cluster: Cluster, name: str, within_seconds: float = 300.0)
     )
 
 
-async def new_image(cluster: Cluster, name: str, image: str) -> None:
+async def new_image(cluster: Simulation, name: str, image: str) -> None:
     container = {"name": "main", "image": image}
     patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
     await cluster.client.patch(DEPLOYMENT, name, "default", patch, type="strategic")
@@ -105,7 +106,7 @@ def nodes_of(world: World) -> Counter[str]:
 
 
 def test_fifty_replicas_become_ready_evenly_spread() -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 50))
         await rolled_out(cluster, "web", within_seconds=10.0)
         assert nodes_of(cluster.world) == {f"n{number}": 10 for number in range(1, 6)}
@@ -116,7 +117,7 @@ def test_fifty_replicas_become_ready_evenly_spread() -> None:
 @pytest.mark.parametrize("faults", [Faults(), LOSSY], ids=["sound", "lossy"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_rolling_update_keeps_its_bounds_at_every_step(seed: int, faults: Faults) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         strategy = {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}
         await cluster.client.create(DEPLOYMENT, deployment("web", 8, strategy=strategy))
         await rolled_out(cluster, "web")
@@ -134,7 +135,7 @@ def test_a_rolling_update_keeps_its_bounds_at_every_step(seed: int, faults: Faul
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_doubled_requests_come_right_in_the_end(seed: int) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 8))
         await rolled_out(cluster, "web")
         await new_image(cluster, "web", "shepherd.local/demo:2")
@@ -145,7 +146,7 @@ def test_doubled_requests_come_right_in_the_end(seed: int) -> None:
 
 
 def test_pods_of_a_lost_node_are_replaced_after_their_toleration() -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 9))
         await rolled_out(cluster, "web")
         await cluster.lose_node("n1")
@@ -168,7 +169,7 @@ def test_pods_of_a_lost_node_are_replaced_after_their_toleration() -> None:
 
 
 def test_a_node_that_is_cut_off_and_returns_keeps_its_pods() -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 6))
         await rolled_out(cluster, "web")
         before = {pod["metadata"]["uid"] for pod in living(cluster.world)}
@@ -184,7 +185,7 @@ def test_a_node_that_is_cut_off_and_returns_keeps_its_pods() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_server_restarts_in_the_middle_of_a_rollout(seed: int) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 12))
         chance = cluster.random("test")
         for _ in range(3):
@@ -198,7 +199,7 @@ def test_the_server_restarts_in_the_middle_of_a_rollout(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_part_restarts_in_the_middle_of_a_rollout(seed: int) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 8))
         await rolled_out(cluster, "web")
         cluster.world.always(available(least=6))
@@ -210,7 +211,7 @@ def test_every_part_restarts_in_the_middle_of_a_rollout(seed: int) -> None:
             await cluster.restart_control_plane()
             await cluster.clock.sleep(chance.uniform(0.0, 0.5))
             await cluster.stop_agent(name)
-            await cluster.start_node(name)
+            cluster.start_node(name)
         await rolled_out(cluster, "web")
 
     run_simulation(scenario, seed=seed, nodes=3)
@@ -220,7 +221,7 @@ def test_the_same_seed_takes_the_same_steps() -> None:
     def history(seed: int) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
 
-        async def scenario(cluster: Cluster) -> None:
+        async def scenario(cluster: Simulation) -> None:
             await cluster.client.create(DEPLOYMENT, deployment("web", 10))
             await rolled_out(cluster, "web")
             found.extend(

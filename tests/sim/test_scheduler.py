@@ -7,7 +7,7 @@ import pytest
 
 from shepherd.api.kinds import EVENT, NAMESPACE, NODE, POD
 from shepherd.api.resource import Object
-from shepherd.testing.cluster import Cluster, run_simulation
+from shepherd.testing.simulation import Simulation, run_simulation
 from shepherd.testing.virtual import eventually
 from shepherd.testing.wire import Faults
 
@@ -35,7 +35,7 @@ def pod(name: str, *, cpu: str = "500m", **spec: Any) -> Object:
 class Scene:
     """A cluster of server and scheduler, and what a user does with it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Simulation) -> None:
         self.cluster = cluster
         self.client = cluster.client
 
@@ -83,7 +83,7 @@ Scenario = Callable[[Scene], Awaitable[None]]
 
 
 def with_scheduler(scenario: Scenario, *, seed: int = 1, faults: Faults | None = None) -> None:
-    async def run(cluster: Cluster) -> None:
+    async def run(cluster: Simulation) -> None:
         await scenario(Scene(cluster))
 
     run_simulation(run, seed=seed, controllers=False, faults=faults or Faults())

@@ -23,7 +23,7 @@ from shepherd.client.recorder import Recorder
 from shepherd.lib.clock import Clock
 from shepherd.lib.httpd import HttpServer, serve
 from shepherd.lib.machine import own_address
-from shepherd.runtime.base import Dataplane, Runtime
+from shepherd.runtime.base import Dataplane, Runtime, SheepError
 
 _CLOSE_SECONDS = 1.0
 
@@ -111,6 +111,10 @@ class Agent:
                 group.create_task(self._node.images.import_archives())
                 group.create_task(self._node.images.collect(self._config.data_dir))
                 group.create_task(self._pods.run(self._node))
+        except ExceptionGroup as errors:
+            if isinstance(errors.exceptions[0], SheepError):
+                raise errors.exceptions[0] from errors
+            raise
         finally:
             await listener.close(grace_seconds=_CLOSE_SECONDS)
             await self._dataplane.close(remove=False)

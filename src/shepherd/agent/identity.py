@@ -20,6 +20,7 @@ from shepherd.api.errors import ApiError
 from shepherd.client.base import Client
 from shepherd.client.http import HttpTransport
 from shepherd.lib.backoff import Backoff
+from shepherd.lib.certificates import Workshop
 from shepherd.lib.clock import Clock
 
 _log = logging.getLogger("shepherd.agent.identity")
@@ -93,18 +94,15 @@ class Identity:
         begin, end = float(about["notBefore"]), float(about["notAfter"])
         return begin + (end - begin) * _RENEW_AFTER
 
-    def store(self, key: bytes, answer: dict[str, str]) -> None:
+    def store(self, key: str, answer: dict[str, Any]) -> None:
         """Take over what a server has issued; contexts in use show it from now on."""
-        from cryptography import x509
-
-        client = x509.load_pem_x509_certificate(answer["certificate"].encode())
         about = {
             "node": self.node_name,
-            "notBefore": client.not_valid_before_utc.timestamp(),
-            "notAfter": client.not_valid_after_utc.timestamp(),
+            "notBefore": answer["notBefore"],
+            "notAfter": answer["notAfter"],
         }
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._write(_KEY, key)
+        self._write(_KEY, key.encode())
         self._write(_CA, answer["ca"].encode())
         self._write(_CLIENT, answer["certificate"].encode())
         self._write(_SERVING, answer["serving"].encode())
@@ -268,24 +266,10 @@ async def _order(client: Client, identity: Identity, addresses: list[str]) -> No
     identity.store(key, json.loads(answer))
 
 
-def _make_request(node_name: str) -> tuple[bytes, str]:
+def _make_request(node_name: str) -> tuple[str, str]:
     """A new key and a signing request for it, in PEM."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name(
-        [x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, f"system:node:{node_name}")]
-    )
-    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    pem = request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return private, pem.decode()
+    with Workshop() as workshop:
+        return workshop.new_request(f"system:node:{node_name}")
 
 
 def _ca_hash(pem: str) -> str:

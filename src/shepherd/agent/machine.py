@@ -21,6 +21,10 @@ class Use:
     processes_free_share: float
 
 
+PLENTY = Use(1 << 60, 1.0, 1.0, 1.0)
+"""The state of a machine that lacks nothing."""
+
+
 def cpus() -> float:
     """Processors that this process may use, less if its cgroup has a quota."""
     count = float(len(os.sched_getaffinity(0)))

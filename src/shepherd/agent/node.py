@@ -31,6 +31,9 @@ class AgentConfig:
     """The API server's host name or address."""
     labels: dict[str, str] = field(default_factory=dict)
     """Labels that the Node gets when it is registered."""
+    capacity: dict[str, str] = field(default_factory=dict)
+    """What the node is said to have, as quantities (memory in Ki); empty: what the machine has.
+    With it the machine's own shortages are none of the node's."""
     max_pods: int = 110
     cluster_dns: str = ""
     """The address of the cluster's DNS; empty: pods use the node's own resolvers."""

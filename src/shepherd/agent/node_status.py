@@ -50,7 +50,9 @@ def labels(config: AgentConfig) -> dict[str, str]:
 
 
 def capacity(config: AgentConfig) -> dict[str, str]:
-    """What the machine has, as quantities."""
+    """What the node has, as quantities."""
+    if config.capacity:
+        return config.capacity
     cpus = machine.cpus()
     return {
         "cpu": str(int(cpus)) if cpus == int(cpus) else f"{int(cpus * 1000)}m",
@@ -156,6 +158,8 @@ class NodeKeeper:
         self._missing.set()
         self._told = asyncio.Event()
         """The Node as the API has it may call for something."""
+        self._pod_cidr = ""
+        """The range that the runtime gives addresses out of."""
         self._network_problem = (
             "the node has no pod range yet (spec.podCIDR, which a controller of the server gives)"
         )
@@ -255,7 +259,7 @@ class NodeKeeper:
 
     async def _configure_network(self) -> None:
         node = self._informer.get(self._config.node_name)
-        if node is None or not node.spec.pod_cidr or self._network_ready.is_set():
+        if node is None or node.spec.pod_cidr in ("", self._pod_cidr):
             return
         try:
             await self._runtime.configure_network(node.spec.pod_cidr)
@@ -263,6 +267,7 @@ class NodeKeeper:
             _log.error("pod network %s: %s", node.spec.pod_cidr, error.message)
             self._network_problem = error.message
         else:
+            self._pod_cidr = node.spec.pod_cidr
             self._network_ready.set()
 
     def _not_ready(self) -> str:
@@ -304,13 +309,16 @@ class NodeKeeper:
             for c in (node.status.conditions if node else ())
         ]
 
+    def _use(self) -> machine.Use:
+        return machine.PLENTY if self._config.capacity else machine.use(self._config.data_dir)
+
     def _status(self, not_ready: str) -> Object:
         """The status without times and images."""
         runtime = self._runtime.describe()
         return {
             "capacity": self._capacity,
             "allocatable": self._facts.allocatable,
-            "conditions": conditions(machine.use(self._config.data_dir), not_ready),
+            "conditions": conditions(self._use(), not_ready),
             "addresses": [
                 {"type": "InternalIP", "address": self._facts.host_ip},
                 {"type": "Hostname", "address": self._config.node_name},

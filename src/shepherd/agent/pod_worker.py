@@ -79,6 +79,7 @@ class PodWorker:
             grace = spec.termination_grace_period_seconds
         self._memory.gone = True
         self._actions.gone.set()
+        self._node.statuses.drop(self.uid)
         self._memory.stop(float(grace), self._now())
         self.wake()
 

@@ -31,6 +31,8 @@ class _Line:
     version: int
     """The resourceVersion that `written` is from."""
     wanted: Object
+    dropped: bool = False
+    """The API object is gone: there is nobody to tell."""
     urgent: asyncio.Event = field(default_factory=asyncio.Event)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -89,6 +91,12 @@ class StatusWriter:
             line.idle.clear()
             line.news.set()
 
+    def drop(self, uid: str) -> None:
+        """The pod is gone from the API."""
+        if line := self._lines.get(uid):
+            line.dropped = True
+            line.idle.set()
+
     async def flush(self, uid: str) -> None:
         """Return once the last status is through, or there is nobody to tell any more."""
         if line := self._lines.get(uid):
@@ -107,7 +115,7 @@ class StatusWriter:
     async def _write(self, line: _Line) -> bool:
         """Write until the newest is through; whether the pod is still there."""
         failures = 0
-        while changes := patch(line.written, line.wanted):
+        while not line.dropped and (changes := patch(line.written, line.wanted)):
             meta, wanted = line.pod.metadata, line.wanted
             body = {"metadata": {"uid": meta.uid}, "status": changes}
             try:
@@ -117,10 +125,10 @@ class StatusWriter:
             except ConnectionError:
                 failures += 1
             except ApiError as error:
-                if error.code in (404, 409):
+                if error.code == 404:
                     return False
                 failures += 1
-                if error.code not in (429, 503):
+                if error.code not in (409, 429, 503):
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
                 failures = 0
@@ -128,7 +136,7 @@ class StatusWriter:
                 line.version = _version(answer["metadata"]["resourceVersion"])
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))
-        return True
+        return not line.dropped
 
 
 def _version(text: str) -> int:

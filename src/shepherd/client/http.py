@@ -14,13 +14,9 @@ from shepherd.lib.http import Body, Request, Response
 _CONNECT_SECONDS = 10.0
 _FIRST_BYTE_SECONDS = 60.0
 _CONNECTIONS = 256
-_KEEPALIVE = (
-    (socket.TCP_KEEPIDLE, 30),
-    (socket.TCP_KEEPINTVL, 10),
-    (socket.TCP_KEEPCNT, 3),
-)
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 """A peer that vanished (power cut, lost network) is noticed within a minute, also by a watch on
-which nothing was due."""
+which nothing was due. Not every system lets a socket set all of them."""
 
 
 class HttpTransport:
@@ -127,7 +123,8 @@ def _socket(address: Any) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE:
-        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return sock
 
 

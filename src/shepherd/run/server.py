@@ -10,27 +10,24 @@ import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from shepherd.api.kinds import RESOURCES
-from shepherd.client.base import Client
 from shepherd.client.kubeconfig import Kubeconfig, write_kubeconfig
 from shepherd.client.transport import InProcessTransport
-from shepherd.controllers.manager import ControllerConfig, ControllerManager
+from shepherd.controllers.manager import ControllerConfig
 from shepherd.lib.clock import SystemClock
-from shepherd.lib.http import User
 from shepherd.lib.httpd import serve
 from shepherd.lib.machine import listen, own_address
 from shepherd.lib.tasks import background
 from shepherd.run import memory
 from shepherd.run.config import Address, Config, StartError
 from shepherd.run.dialer import SocketDialer
-from shepherd.scheduler.scheduler import Scheduler
+from shepherd.run.loops import controllers, scheduler
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import (
-    ADMIN_GROUP,
     Authenticator,
     CredentialAuthenticator,
     InsecureAuthenticator,
@@ -171,18 +168,13 @@ def _loops(
     config: Config, api: ApiServer, pki: Pki | None, bound: Address
 ) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the API."""
-    controllers = ControllerConfig(pod_cidr=config.pod_cidr, ca=pki.ca if pki else "")
+    settings = ControllerConfig(pod_cidr=config.pod_cidr, ca=pki.ca if pki else "")
+    connect = partial(InProcessTransport, api.handle)
     loops = [
         api.run(),
         memory.keep_trim(),
-        Scheduler(_client(api, "system:kube-scheduler"), clock=_CLOCK, random=_RANDOM).run(),
-        ControllerManager(
-            _client(api, "system:kube-controller-manager"),
-            resources=RESOURCES,
-            clock=_CLOCK,
-            random=_RANDOM,
-            config=controllers,
-        ).run(),
+        scheduler(connect, clock=_CLOCK, random=_RANDOM).run(),
+        controllers(connect, clock=_CLOCK, random=_RANDOM, config=settings).run(),
     ]
     if pki:
 
@@ -194,10 +186,6 @@ def _loops(
 
         loops.append(pki.run(renewed))
     return loops
-
-
-def _client(api: ApiServer, name: str) -> Client:
-    return Client(InProcessTransport(api.handle, User(name, (ADMIN_GROUP,))), user_agent=name)
 
 
 def _write_kubeconfig(config: Config, bound: Address, pki: Pki | None) -> None:

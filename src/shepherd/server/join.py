@@ -5,6 +5,7 @@ without trusting the connection, compares its hash with the token's, and only th
 connection verified by that CA, shows the secret. So neither side is taken on trust.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import secrets
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from shepherd.api import errors, names
+from shepherd.lib.certificates import RequestError
 from shepherd.lib.files import write_private
 from shepherd.lib.http import Handler, Request, Response
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
@@ -58,24 +60,32 @@ class Joining:
             return await self._then(request)
         try:
             if request.path == JOIN_PATH:
-                return self._join(request)
+                return await self._join(request)
             if request.method != "GET":
                 raise errors.method_not_allowed(request.method)
             return Response(200, {"content-type": "application/x-pem-file"}, self._pki.ca.encode())
         except errors.ApiError as error:
             return _json(error.status(), error.code)
 
-    def _join(self, request: Request) -> Response:
+    async def _join(self, request: Request) -> Response:
         if request.method != "POST":
             raise errors.method_not_allowed(request.method)
         order = self._order(request)
-        from shepherd.server.x509 import RequestError
-
         try:
-            client, serving = self._pki.sign_node(order.node, order.csr, order.addresses)
+            made = await asyncio.to_thread(
+                self._pki.sign_node, order.node, order.csr, order.addresses
+            )
         except RequestError as error:
             raise errors.bad_request(f"csr: {error}") from error
-        return _json({"certificate": client, "serving": serving, "ca": self._pki.ca})
+        return _json(
+            {
+                "certificate": made.client,
+                "serving": made.serving,
+                "notBefore": made.not_before,
+                "notAfter": made.not_after,
+                "ca": self._pki.ca,
+            }
+        )
 
     def _order(self, request: Request) -> _Order:
         """The order, if who sent it may give it: with the secret, or as that node itself."""

@@ -1,8 +1,9 @@
 """The cluster's own certificates: made at the first start, renewed unattended.
 
 Each file holds a certificate, its key and, in front, lines that say what it was made for and until
-when; so a start reads whether all is well without parsing a certificate (and without importing
-cryptography), and certificate and key can never be of different ages.
+when; so a start reads whether all is well without parsing a certificate (which would need a
+library that takes more memory than all the rest), and certificate and key can never be of different
+ages.
 
 There are two authorities. `ca` signs the API's serving certificate and all client certificates.
 `nodes-ca` signs what the nodes' own endpoints serve with, and only the server trusts it: so no
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shepherd.api.meta import format_time, parse_time
+from shepherd.lib.certificates import Subject, Workshop
 from shepherd.lib.clock import Clock
 from shepherd.lib.files import write_private
 from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
@@ -59,6 +61,16 @@ class Identity:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCertificates:
+    """What a node gets, in PEM, and from when until when it is valid (epoch seconds)."""
+
+    client: str
+    serving: str
+    not_before: float
+    not_after: float
+
+
 class Pki:
     """The certificates in one directory; `open` makes what is missing or about to expire."""
 
@@ -78,8 +90,9 @@ class Pki:
         """
         pki = cls(directory, clock=clock, hosts=hosts)
         try:
-            pki._make_what_stays()
-            pki.renew()
+            with Workshop() as workshop:
+                pki._make_what_stays(workshop)
+                pki._renew(workshop)
         except OSError as error:
             raise PkiError(f"cannot use {error.filename or directory}: {error.strerror}") from error
         return pki
@@ -117,27 +130,32 @@ class Pki:
         context.load_verify_locations(cadata=self._identity("nodes-ca").certificate)
         return self._load(context, "server")
 
-    def sign_node(self, node: str, request: str, hosts: Iterable[str]) -> tuple[str, str]:
-        """The certificates of a node, for the key of its signing request: (client's, serving).
+    def sign_node(self, node: str, request: str, hosts: Iterable[str]) -> NodeCertificates:
+        """The certificates of a node, for the key of its signing request. Blocks.
 
-        Raises `x509.RequestError`.
+        Raises `certificates.RequestError`.
         """
-        from shepherd.server import x509
-
         user = NODE_USER_PREFIX + node
-        client = x509.Subject(user, (NODES_GROUP,))
-        serving = x509.Subject(user, (NODES_GROUP,), (node, *hosts))
+        client = Subject(user, (NODES_GROUP,))
+        serving = Subject(user, (NODES_GROUP,), (node, *hosts))
         now, expires = self._period(_LEAF_SECONDS)
-        return (
-            x509.sign_request(self._read("ca"), request, client, now, expires),
-            x509.sign_request(self._read("nodes-ca"), request, serving, now, expires),
-        )
+        with Workshop() as workshop:
+            return NodeCertificates(
+                workshop.sign_request(self._read("ca"), request, client, now, expires),
+                workshop.sign_request(self._read("nodes-ca"), request, serving, now, expires),
+                now,
+                expires,
+            )
 
     def renew(self) -> bool:
         """Make anew what is missing, for other hosts, of another authority or about to expire.
 
         Contexts given out before serve new connections with the new certificates. True if any was.
         """
+        with Workshop() as workshop:
+            return self._renew(workshop)
+
+    def _renew(self, workshop: Workshop) -> bool:
         masters = (ADMIN_GROUP,)
         wanted = {
             "serving": ("shepherd-server", (), self._hosts),
@@ -146,7 +164,7 @@ class Pki:
         }
         stale = [name for name, (_, _, hosts) in wanted.items() if not self._good(name, hosts)]
         for name in stale:
-            self._issue(name, *wanted[name])
+            self._issue(workshop, name, *wanted[name])
         for context, name in self._contexts:
             if name in stale:
                 context.load_cert_chain(self._path(name))
@@ -170,13 +188,11 @@ class Pki:
         self._contexts.append((context, name))
         return context
 
-    def _make_what_stays(self) -> None:
+    def _make_what_stays(self, workshop: Workshop) -> None:
         from_now = self._period(_CA_SECONDS)
         for name, title in (("ca", "shepherd-ca"), ("nodes-ca", "shepherd-nodes-ca")):
             if not self._path(name).exists():
-                from shepherd.server import x509
-
-                write_private(self._path(name), x509.new_authority(title, *from_now))
+                write_private(self._path(name), workshop.new_authority(title, *from_now))
             elif not _is_whole(self._read(name)):
                 raise PkiError(
                     f"{self._path(name)} is damaged: restore it from a backup, or remove "
@@ -198,11 +214,16 @@ class Pki:
             and parse_time(made["Expires"]) - self._clock.now() > _RENEW_SECONDS
         )
 
-    def _issue(self, name: str, user: str, groups: tuple[str, ...], hosts: tuple[str, ...]) -> None:
-        from shepherd.server import x509
-
+    def _issue(
+        self,
+        workshop: Workshop,
+        name: str,
+        user: str,
+        groups: tuple[str, ...],
+        hosts: tuple[str, ...],
+    ) -> None:
         now, expires = self._period(_LEAF_SECONDS)
-        bundle = x509.issue(self._read("ca"), x509.Subject(user, groups, hosts), now, expires)
+        bundle = workshop.issue(self._read("ca"), Subject(user, groups, hosts), now, expires)
         head = f"Issuer: {self.ca_hash}\nExpires: {format_time(expires)}\n"
         if hosts:
             head += f"Hosts: {','.join(hosts)}\n"

@@ -8,41 +8,39 @@ them as running and ready, or as whatever a test has it report. All in the loop'
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import LEASE, NODE, POD
 from shepherd.api.meta import format_micro_time, format_time
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object, Resource
-from shepherd.client.base import Client
 from shepherd.client.informer import Informer
-from shepherd.client.transport import InProcessTransport
 from shepherd.client.workqueue import WorkQueue
 from shepherd.controllers.manager import ControllerConfig, ControllerManager
 from shepherd.lib.backoff import Backoff
-from shepherd.lib.http import User
-from shepherd.lib.tasks import cancel_and_wait
-from shepherd.server.app import ApiServer
-from shepherd.server.auth import InsecureAuthenticator
-from shepherd.server.config import ServerConfig
-from shepherd.store.memory import MemoryStore
+from shepherd.testing.parts import Parts, PartsConfig
 from shepherd.testing.virtual import VirtualClock, eventually
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _RENEW_SECONDS = 10.0
 
 
-@dataclass(slots=True)
 class ControlPlane:
     """A running API and its controllers."""
 
-    client: Client
-    manager: ControllerManager
-    clock: VirtualClock
-    store: MemoryStore
+    def __init__(self, parts: Parts) -> None:
+        self.client = parts.client
+        self.clock = parts.clock
+        self.store = parts.store
+        self._parts = parts
+
+    @property
+    def manager(self) -> ControllerManager:
+        return self._parts.manager
 
     @classmethod
     @asynccontextmanager
@@ -54,27 +52,15 @@ class ControlPlane:
         controllers: bool = True,
     ) -> AsyncIterator["ControlPlane"]:
         """Started, and stopped at the end; the API alone, without `controllers`."""
-        clock, random = VirtualClock(), Random(seed)
-        store = MemoryStore(clock=clock)
-        api = ApiServer(
-            store,
-            config=ServerConfig(),
-            clock=clock,
-            random=random,
-            authenticator=InsecureAuthenticator(),
-        )
-        await api.start()
-        client = Client(InProcessTransport(api.handle, User("tester", ("system:masters",))))
-        manager = ControllerManager(client, clock=clock, random=random, config=config)
-        task = asyncio.ensure_future(manager.run() if controllers else asyncio.sleep(0))
-        try:
-            yield cls(client, manager, clock, store)
-        finally:
-            failure = task.exception() if task.done() and not task.cancelled() else None
-            await cancel_and_wait(task)
-            await store.close()
-            if failure:
-                raise failure
+        settings = PartsConfig(seed=seed, controllers=config or ControllerConfig())
+        with TemporaryDirectory() as directory:
+            async with asyncio.TaskGroup() as group:
+                parts = Parts(group, Path(directory), clock=VirtualClock(), config=settings)
+                await parts.start_server()
+                if controllers:
+                    parts.start_controllers()
+                yield cls(parts)
+                await parts.stop()
 
     async def items(self, resource: Resource, namespace: str | None = "default") -> list[Object]:
         """All objects of a kind, from the server."""

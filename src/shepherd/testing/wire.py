@@ -29,6 +29,12 @@ class Faults:
 
 NO_FAULTS = Faults()
 
+Acknowledged = Callable[[dict[str, Any]], None]
+
+
+def unnoticed(obj: dict[str, Any]) -> None:
+    """Nobody wants to know."""
+
 
 class Server:
     """One life of the API server, between its start and its stop."""
@@ -44,12 +50,12 @@ class Wire:
     def __init__(
         self,
         server: Callable[[], Server],
-        user: User,
+        user: User | None,
         *,
         clock: Clock,
         random: Random,
         faults: Faults = NO_FAULTS,
-        acknowledged: Callable[[dict[str, Any]], None] = lambda obj: None,
+        acknowledged: Acknowledged = unnoticed,
     ) -> None:
         self._server = server
         self._user = user
@@ -61,7 +67,8 @@ class Wire:
         """Set while the caller is cut off from the server."""
 
     async def send(self, request: Request) -> Response:
-        request.peer = self._user
+        if self._user:
+            request.peer = self._user
         server, faults, chance = self._server(), self.faults, self._random
         await self._delay()
         if self._gone(server) or chance.random() < faults.lost_request:
@@ -75,7 +82,11 @@ class Wire:
             raise ConnectionError("the response was lost")
         if not isinstance(response.body, bytes):
             response.body = self._stream(response.body, server)
-        elif request.method in WRITES and response.status < 300:
+        elif (
+            self._acknowledged is not unnoticed
+            and request.method in WRITES
+            and response.status < 300
+        ):
             self._acknowledged(msgspec.json.decode(response.body))
         return response
 

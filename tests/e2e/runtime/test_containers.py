@@ -376,6 +376,25 @@ async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
     assert not bundle.exists()
 
 
+async def test_a_start_that_was_cancelled_is_removed_with_its_sandbox(
+    runtime_harness: Harness, tmp_path: Path
+) -> None:
+    runtime = runtime_harness.runtime
+    config = await prepare(runtime_harness, FOREVER)
+    start_task = asyncio.create_task(runtime.start_container(config))
+    fresh = sandbox_config()
+    run_task = asyncio.create_task(runtime.run_sandbox(fresh))
+    await asyncio.sleep(0)
+    for task in (start_task, run_task):
+        task.cancel()
+    await asyncio.gather(start_task, run_task, return_exceptions=True)
+    await runtime.remove_sandbox(config.sandbox_id)
+    await runtime.remove_sandbox(fresh.id)
+    assert await runtime.sandboxes() == []
+    for name in ("containers", "sandboxes"):
+        assert list((tmp_path / "agent" / name).iterdir()) == []
+
+
 async def test_removal_leaves_no_mount_cgroup_link_or_file(
     runtime_harness: Harness, tmp_path: Path, instance: str
 ) -> None:

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509 import CertificateSigningRequestBuilder, Name, NameAttribute
 from cryptography.x509.oid import NameOID
 
+from shepherd.lib.certificates import RequestError
 from shepherd.lib.clock import SystemClock
 from shepherd.lib.tasks import cancel_and_wait
-from shepherd.server import x509
 from shepherd.server.pki import Identity, Pki, PkiError
 from shepherd.testing.virtual import VirtualClock, run_virtual
 
@@ -111,7 +111,8 @@ def test_a_node_is_known_to_the_api_and_its_endpoint_to_the_server(
     pki: Pki, tmp_path: Path, signing_request: tuple[str, str]
 ) -> None:
     request, key = signing_request
-    certificate, serving = pki.sign_node("n1", request, ["192.0.2.9"])
+    made = pki.sign_node("n1", request, ["192.0.2.9"])
+    certificate, serving = made.client, made.serving
     client = client_context(pki.ca, Identity(certificate, key), tmp_path)
     assert subject(shake_hands(pki.serving_context(), client, "localhost")) == [
         ("organizationName", "system:nodes"),
@@ -129,7 +130,8 @@ def test_a_node_cannot_pass_for_the_api(
     pki: Pki, tmp_path: Path, signing_request: tuple[str, str]
 ) -> None:
     request, key = signing_request
-    certificate, serving = pki.sign_node("n1", request, ["127.0.0.1"])
+    made = pki.sign_node("n1", request, ["127.0.0.1"])
+    certificate, serving = made.client, made.serving
     for bundle in (certificate, serving):
         impostor = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         (tmp_path / "impostor.pem").write_text(bundle + key)
@@ -140,7 +142,7 @@ def test_a_node_cannot_pass_for_the_api(
 
 @pytest.mark.parametrize("request_text", ["", "nonsense", "-----BEGIN CERTIFICATE REQUEST-----\n"])
 def test_what_is_no_signing_request_is_refused(pki: Pki, request_text: str) -> None:
-    with pytest.raises(x509.RequestError):
+    with pytest.raises(RequestError):
         pki.sign_node("n1", request_text, [])
 
 

@@ -218,6 +218,10 @@ class OciRuntime:
         await self._once(f"remove {sandbox_id}", lambda: self._remove_sandbox(sandbox_id))
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
+        # What a cancelled caller began goes on, and must not come to life after its sandbox.
+        begun = (f"run {sandbox_id}", f"start {sandbox_id} ")
+        making = [task for key, task in self._tasks.items() if key.startswith(begun)]
+        await asyncio.gather(*making, return_exceptions=True)
         sandbox = self._held.get(sandbox_id)
         if sandbox is None:
             return
@@ -235,7 +239,8 @@ class OciRuntime:
         self._sandboxes.remove(record.id)
 
     async def start_container(self, config: ContainerConfig) -> ContainerInfo:
-        return await self._once(f"start {config.id}", lambda: self._start_container(config))
+        key = f"start {config.sandbox_id} {config.id}"
+        return await self._once(key, lambda: self._start_container(config))
 
     async def _start_container(self, config: ContainerConfig) -> ContainerInfo:
         sandbox = self._held.get(config.sandbox_id)

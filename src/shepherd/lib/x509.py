@@ -1,10 +1,11 @@
-"""Keys and certificates: ECDSA P-256, PEM in and out.
+"""How keys and certificates are made: the child process behind `lib.certificates`.
 
-The one module that imports cryptography (18 MB, 80 ms); import it only to make something.
+The one module that imports cryptography; nothing imports it.
 """
 
 import ipaddress
-from dataclasses import dataclass
+import pickle
+import sys
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -13,22 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from shepherd.lib.certificates import RequestError, Subject
+
 _CLOCK_SKEW = timedelta(hours=1)
 """Certificates are valid from this long ago, for peers whose clock runs behind."""
-
-
-class RequestError(ValueError):
-    """A certificate signing request that is not one, or has a bad signature."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Whom a certificate names, and what for."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    """Names and addresses of a server. With them it is a serving certificate, else a client's."""
 
 
 def new_authority(name: str, now: float, expires: float) -> str:
@@ -125,3 +114,37 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     ).decode()
+
+
+def new_request(name: str) -> tuple[str, str]:
+    """A new key and a signing request for it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    pem = request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return _key_pem(key), pem.decode()
+
+
+_FUNCTIONS = {
+    function.__name__: function for function in (new_authority, issue, sign_request, new_request)
+}
+
+
+def main() -> None:
+    """Answer one question after the other, until there are no more."""
+    while True:
+        try:
+            name, arguments = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        answer: object
+        try:
+            answer = _FUNCTIONS[name](*arguments)
+        except RequestError as error:
+            answer = error
+        pickle.dump(answer, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

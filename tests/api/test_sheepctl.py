@@ -1,0 +1,112 @@
+"""The installed `sheepctl` against an installed `shepherd`: TLS, files, pipes and exit codes."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shepherd.testing.program import BIN, Program, eventually
+
+WEB = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "demo:1"}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """A standalone with one simulated node."""
+    flags = ["--mode", "standalone", "--runtime", "hollow", "--addr", "127.0.0.1:0"]
+    program = Program(tmp_path_factory.mktemp("data"), [*flags, "--node-name", "n1"]).start()
+    try:
+        program.wait_ready()
+        yield program
+    finally:
+        program.kill()
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> str:
+    path = tmp_path / "web.yaml"
+    path.write_text(WEB)
+    return str(path)
+
+
+def test_a_rollout_is_followed_to_its_end(cluster: Program, web: str) -> None:
+    lines = cluster.sheepctl("apply", "-f", web, "--wait").splitlines()
+    assert lines[:2] == ["deployment.apps/web created", "service/web created"]
+    assert lines[-1] == 'deployment "web" successfully rolled out'
+    pods = json.loads(cluster.sheepctl("get", "pods", "-l", "app=web", "-o", "json"))
+    assert [pod["status"]["phase"] for pod in pods["items"]] == ["Running", "Running"]
+    assert cluster.sheepctl("apply", "-f", web) == (
+        "deployment.apps/web unchanged\nservice/web unchanged\n"
+    )
+    scaled = cluster.sheepctl("scale", "deployment/web", "--replicas=3", "--wait")
+    assert scaled.splitlines()[-1] == 'deployment "web" successfully rolled out'
+    assert "3/3" in cluster.sheepctl("get", "deployments")
+    assert cluster.sheepctl("get", "pods", "-o", "wide") == cluster.kubectl(
+        "get", "pods", "-o", "wide"
+    )
+    eventually(lambda: "Scheduled" in cluster.sheepctl("events"))
+    described = cluster.sheepctl("describe", "deployment/web")
+    assert "3 desired, 3 updated, 3 total, 3 available" in described
+    cluster.sheepctl("logs", "deployment/web", "--tail=1")
+    assert cluster.sheepctl("delete", "-f", web).splitlines() == [
+        'deployment.apps "web" deleted from default namespace',
+        'service "web" deleted from default namespace',
+    ]
+
+
+def test_the_cluster_and_its_node(cluster: Program) -> None:
+    info = cluster.sheepctl("info")
+    assert "https://127.0.0.1:" in info
+    assert "1 of 1 ready" in info
+    assert "n1" in cluster.sheepctl("nodes")
+    cluster.sheepctl("image", "list")
+
+
+def test_what_is_not_there_is_one_line_and_exit_code_1(cluster: Program) -> None:
+    gone = subprocess.run(
+        [BIN / "sheepctl", "get", "deployment", "gone"],
+        env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    message = 'sheepctl: deployments.apps "gone" not found in namespace default\n'
+    assert (gone.returncode, gone.stdout, gone.stderr) == (1, "", message)
+
+
+def test_a_pod_that_fits_nowhere_says_why(cluster: Program, tmp_path: Path) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "lost"},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "containers": [{"name": "a", "image": "demo:1"}],
+        },
+    }
+    path = tmp_path / "pod.json"
+    path.write_text(json.dumps(pod))
+    cluster.sheepctl("apply", "-f", str(path))
+    eventually(lambda: "0/1 nodes" in cluster.sheepctl("describe", "pod", "lost"))
+    described = cluster.sheepctl("describe", "pod", "lost")
+    assert "Why pending:\n  0/1 nodes are available\n" in described
+    assert "- 1 node(s) didn't match Pod's node affinity/selector" in described
+    cluster.sheepctl("delete", "pod/lost")

@@ -15,7 +15,7 @@ from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
 from shepherd.server import reads, registry
 from shepherd.server.codec import decode
-from shepherd.server.conversion import stored_fields, to_served, to_stored
+from shepherd.server.conversion import CONVERSIONS
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.forms import Form, Plain, choose
 from shepherd.server.hub import Hub
@@ -152,7 +152,7 @@ class Handlers:
         warnings: list[str] = []
 
         def make(old: Object) -> Object:
-            wanted = change(to_served(old) if call.route.converted else old)
+            wanted = change(_served(call.route, old))
             warnings[:] = wanted.warnings
             return _stored(call.route, wanted.object)
 
@@ -212,13 +212,19 @@ def _written(form: Form, written: Written, warnings: "list[str]", code: int = 20
 def _selection(call: Call) -> Selection:
     query = call.query
     if call.route.converted and "fieldSelector" in query:
-        query = query | {"fieldSelector": stored_fields(query["fieldSelector"])}
+        conversion = CONVERSIONS[call.route.api_version]
+        query = query | {"fieldSelector": conversion.stored_fields(query["fieldSelector"])}
     return select(call.route, query)
 
 
 def _stored(route: Route, obj: Object) -> Object:
     """A body in stored form."""
-    return to_stored(obj) if route.converted else obj
+    return CONVERSIONS[route.api_version].to_stored(obj) if route.converted else obj
+
+
+def _served(route: Route, obj: Object) -> Object:
+    """A stored object in the form that was asked for."""
+    return CONVERSIONS[route.api_version].to_served(obj) if route.converted else obj
 
 
 def _route_to(route: Route, key: str) -> Route:

@@ -13,6 +13,7 @@ from shepherd.api.kinds import RESOURCES
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
+from shepherd.server.access import Access, Signer
 from shepherd.server.admission import Admission
 from shepherd.server.auth import Authenticator, Authorizer
 from shepherd.server.config import ServerConfig
@@ -23,8 +24,10 @@ from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
 from shepherd.server.services import ServiceAllocator
 from shepherd.server.subresources import find
+from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.server.upkeep import upkeep
 from shepherd.server.version import VERSION
+from shepherd.server.virtual import VIRTUAL
 from shepherd.store.base import Store, StoreFullError
 
 log = logging.getLogger("shepherd.server")
@@ -33,7 +36,11 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 class ApiServer:
-    """Serves the Kubernetes API over a store. `dialer` reaches the agents."""
+    """Serves the Kubernetes API over a store.
+
+    `dialer` reaches the agents. `tokens` issues service account tokens; without it they are signed
+    with a secret that ends with this object. `signer` issues the certificates of approved requests.
+    """
 
     def __init__(
         self,
@@ -45,6 +52,8 @@ class ApiServer:
         authenticator: Authenticator,
         authorizer: Authorizer | None = None,
         dialer: AgentDialer | None = None,
+        tokens: ServiceAccountTokens | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._store = store
         self._config = config
@@ -57,7 +66,15 @@ class ApiServer:
         admission = Admission(store, self._services)
         self._registry = Registry(store, admission, clock=clock, random=random)
         hub = Hub(store, RESOURCES)
-        self._handlers = Handlers(self._registry, hub, clock=clock, random=random, dialer=dialer)
+        tokens = tokens or ServiceAccountTokens(random.randbytes(32), clock, random)
+        self._handlers = Handlers(
+            self._registry,
+            hub,
+            clock=clock,
+            random=random,
+            dialer=dialer,
+            access=Access(authenticator, authorizer, tokens, signer),
+        )
         self._ready = False
 
     async def start(self) -> None:
@@ -105,7 +122,8 @@ class ApiServer:
             query.setdefault(name, value)
         call = Call(request, route, user, query)
         if not route.sub:
-            return await self._handlers.handle(call)
+            virtual = VIRTUAL.get((route.verb, route.resource.storage))
+            return await (virtual or Handlers.handle)(self._handlers, call)
         serve = find(route.resource, route.sub).verbs.get(route.verb)
         if serve is None:
             raise errors.method_not_allowed(request.method)

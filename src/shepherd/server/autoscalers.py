@@ -18,6 +18,11 @@ _CARRIED = (
 _TARGET = "targetCPUUtilizationPercentage"
 _CURRENT = "currentCPUUtilizationPercentage"
 
+_OF_CPU = (
+    ("spec", "metrics", "target", _TARGET),
+    ("status", "currentMetrics", "current", _CURRENT),
+)
+
 
 def _annotation(field: str) -> str:
     return _ANNOTATION + {"currentMetrics": "current-metrics"}.get(field, field)
@@ -45,8 +50,7 @@ def to_served(stored: Object) -> Object:
     """An autoscaling/v2 object as v1."""
     parts = {name: dict(stored.get(name) or {}) for name in ("spec", "status")}
     annotations = dict((stored.get("metadata") or {}).get("annotations") or {})
-    shown = (("spec", "metrics", "target", _TARGET), ("status", "currentMetrics", "current", _CURRENT))
-    for part_name, field, place, name in shown:
+    for part_name, field, place, name in _OF_CPU:
         part = parts[part_name]
         metrics = part.get(field) or []
         utilization = _cpu(metrics, place)

@@ -1,7 +1,9 @@
-"""What every cluster has from its first start: four namespaces and the `kubernetes` Service."""
+"""What every cluster has from its first start: namespaces, the `kubernetes` Service, and more."""
 
 from shepherd.api import errors
 from shepherd.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, SERVICE
+from shepherd.api.kinds.networking import SERVICE_CIDR
+from shepherd.api.kinds.priorities import PRIORITY_CLASS, SYSTEM_CLASSES
 from shepherd.api.managedfields import UPDATE, Writer
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
@@ -20,6 +22,11 @@ async def make(registry: Registry, config: ServerConfig) -> None:
     """Make what is missing, and point the `kubernetes` Service at where the API is now."""
     for name in NAMESPACES:
         await _ensure(registry, NAMESPACE, "", name, {})
+    for name, (value, description) in SYSTEM_CLASSES.items():
+        content = {"value": value, "description": description}
+        await _ensure(registry, PRIORITY_CLASS, "", name, content)
+    ranges = {"spec": {"cidrs": [config.service_cidr]}}
+    await _ensure(registry, SERVICE_CIDR, "", _NAME, ranges)
     service = {
         "spec": {
             "clusterIP": config.kubernetes_address,

@@ -22,6 +22,7 @@ from shepherd.api.resource import Object
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
 from shepherd.server import ownership, patches, reads, registry
+from shepherd.server.access import Access
 from shepherd.server.codec import decode
 from shepherd.server.conversion import CONVERSIONS
 from shepherd.server.deletion import DeleteOptions
@@ -127,8 +128,10 @@ class Handlers:
         clock: Clock,
         random: Random,
         dialer: AgentDialer | None,
+        access: Access,
     ) -> None:
         self.registry = registry
+        self.access = access
         self.dialer = dialer
         self.store = registry.store
         self._hub = hub
@@ -152,25 +155,25 @@ class Handlers:
         return await self._verbs[call.route.verb](call)
 
     async def get(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         await reads.wait_for(self.store, reads.revision_of(call.query.get("resourceVersion", "")))
         item = await self.registry.item(call.route)
         return answer(form.one(item.value, item.revision))
 
     async def list(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         listing = await reads.list_objects(self.store, _selection(call), call.query)
         return answer(await form.many(listing.items, listing.metadata))
 
     async def watch(self, call: Call) -> Response:
         options = WatchOptions.read(call.query, self._random)
-        form = self._form(call)
+        form = self.form(call)
         watch = Watch(self.store, self._hub, _selection(call), form, options)
         await watch.begin()
         return answer(watch.lines())
 
     async def create(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         decoded = call.body(*call.kind)
         obj = _stored(call.route, decoded.object)
         writer = call.writer(self.now())
@@ -188,7 +191,7 @@ class Handlers:
         return await self._change(call, call.patch(*call.kind), merge)
 
     async def _apply(self, call: Call, merge: registry.Merge) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         writer = call.writer(self.now())
         decoded = call.config(*call.kind)
         config = _stored(call.route, decoded.object)
@@ -205,7 +208,7 @@ class Handlers:
 
     async def _change(self, call: Call, change: Patcher, merge: registry.Merge) -> Response:
         """Update the object by `change`, which sees and makes it as it is served."""
-        form = self._form(call)
+        form = self.form(call)
         warnings: list[str] = []
 
         def make(old: Object) -> Object:
@@ -220,7 +223,7 @@ class Handlers:
         return _written(form, written, warnings)
 
     async def delete(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         options = _delete_options(call)
         written = await self.registry.delete(call.route, options, call.user)
         if written.gone and call.route.resource not in _SHOWN_WHEN_DELETED:
@@ -240,7 +243,8 @@ class Handlers:
                     raise
         return answer(await form.many(listing.items, listing.metadata))
 
-    def _form(self, call: Call) -> Form:
+    def form(self, call: Call) -> Form:
+        """How to write the answer. Raises ApiError 406."""
         accept = call.request.headers.get("accept", "")
         include = call.query.get("includeObject", "")
         return choose(call.route, accept, include, self.now)

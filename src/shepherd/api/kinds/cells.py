@@ -107,6 +107,15 @@ def count(name: str, path: str, description: str) -> Column:
     return Column(name, cell, type="integer", description=description)
 
 
+NAME = Column(
+    "Name",
+    lambda obj, now: (obj.get("metadata") or {}).get("name") or "",
+    format="name",
+    description="The object's name.",
+)
+"""For kinds that show no age: a declared name is the sign that the columns are complete."""
+
+
 def name_or_default(annotation: str) -> Column:
     """The name, marked if an annotation makes the object the one that counts when none is named."""
 

@@ -5,7 +5,7 @@ Source: kubernetes pkg/apis/node/validation; kube-aggregator pkg/apis/apiregistr
 
 from shepherd.api.errors import FieldError, invalid_value
 from shepherd.api.kinds.bounds import validates
-from shepherd.api.kinds.cells import AGE, column, value_at
+from shepherd.api.kinds.cells import AGE, NAME, column, value_at
 from shepherd.api.kinds.checks import Errors, immutable, needed, quantities
 from shepherd.api.kinds.shape import child
 from shepherd.api.names import dns1123_label
@@ -118,5 +118,5 @@ COMPONENT_STATUS = Resource(
     namespaced=False,
     short_names=("cs",),
     verbs=("get", "list"),
-    columns=(_condition("status", "Unknown"), _condition("message"), _condition("error")),
+    columns=(NAME, _condition("status", "Unknown"), _condition("message"), _condition("error")),
 )

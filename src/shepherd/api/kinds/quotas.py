@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from shepherd.api.errors import FieldError, invalid_value
 from shepherd.api.kinds.bounds import validates
-from shepherd.api.kinds.cells import AGE, CREATED_AT, value_at
+from shepherd.api.kinds.cells import AGE, CREATED_AT, NAME, value_at
 from shepherd.api.kinds.checks import Errors, amount, immutable, quantities, unique
 from shepherd.api.kinds.shape import child
 from shepherd.api.resource import Column, Object, Resource
@@ -107,7 +107,7 @@ LIMIT_RANGE = Resource(
     plural="limitranges",
     short_names=("limits",),
     idle=True,
-    columns=(CREATED_AT,),
+    columns=(NAME, CREATED_AT),
     default=_default_limits,
     validate=validates("core.v1.LimitRange", _validate_limits),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from shepherd.api.errors import FieldError, invalid_value, not_supported, required
 from shepherd.api.kinds.bounds import validates
-from shepherd.api.kinds.cells import AGE, CREATED_AT, value_at
+from shepherd.api.kinds.cells import AGE, CREATED_AT, NAME, value_at
 from shepherd.api.kinds.checks import Errors, label_selector
 from shepherd.api.resource import Column, Object, Resource
 
@@ -116,7 +116,7 @@ ROLE = Resource(
     plural="roles",
     name_rule="path",
     idle=True,
-    columns=(CREATED_AT,),
+    columns=(NAME, CREATED_AT),
     default=_default_role,
     validate=validates("rbac.v1.Role", _validate_role),
 )
@@ -129,7 +129,7 @@ CLUSTER_ROLE = Resource(
     namespaced=False,
     name_rule="path",
     idle=True,
-    columns=(CREATED_AT,),
+    columns=(NAME, CREATED_AT),
     default=_default_role,
     validate=validates("rbac.v1.ClusterRole", _validate_role),
 )

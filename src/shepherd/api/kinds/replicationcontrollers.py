@@ -5,7 +5,15 @@ Source: kubernetes pkg/apis/core/validation, ValidateReplicationController.
 
 from shepherd.api.errors import FieldError, invalid_value
 from shepherd.api.kinds.bounds import validates
-from shepherd.api.kinds.cells import AGE, TEMPLATE_COLUMNS, column, labels_text, number, value_at
+from shepherd.api.kinds.cells import (
+    AGE,
+    NAME,
+    TEMPLATE_COLUMNS,
+    column,
+    labels_text,
+    number,
+    value_at,
+)
 from shepherd.api.kinds.checks import IMMUTABLE, Errors
 from shepherd.api.kinds.podrules import validate_pods
 from shepherd.api.kinds.podspec import default_template
@@ -84,6 +92,7 @@ POD_TEMPLATE = Resource(
     generation=True,
     idle=True,
     columns=(
+        NAME,
         Column("Containers", lambda obj, now: _texts("name", obj), description="Their names."),
         Column("Images", lambda obj, now: _texts("image", obj), description="Their images."),
         Column(

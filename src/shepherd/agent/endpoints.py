@@ -1,8 +1,9 @@
 """The agent's own HTTP endpoints, under kubelet's names; only the server calls them.
 
 `GET /healthz`, `GET /pods`, `GET /stats/summary`,
-`GET /containerLogs/{namespace}/{pod}/{container}`, and Shepherd's own `GET /images` and
-`POST /images/load` (the archive as a streamed body).
+`GET /containerLogs/{namespace}/{pod}/{container}`, `/exec/{namespace}/{pod}/{container}`,
+`/attach/{namespace}/{pod}/{container}`, `/portForward/{namespace}/{pod}` (see `streams`), and
+Shepherd's own `GET /images` and `POST /images/load` (the archive as a streamed body).
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from shepherd.agent.logs import LogOptions, attempts, read
 from shepherd.agent.node import Node
 from shepherd.agent.pod_state import BoundPod, by_name
 from shepherd.agent.pods import Pods
+from shepherd.agent.streams.endpoints import StreamEndpoints
 from shepherd.api import errors
 from shepherd.api.meta import format_time, parse_time
 from shepherd.api.resource import Object
@@ -33,6 +35,7 @@ class Endpoints:
         self._node = node
         self._pods = pods
         self._insecure = insecure
+        self._streams = StreamEndpoints(node.runtime, pods)
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -48,6 +51,12 @@ class Endpoints:
         match (request.method, request.path.strip("/").split("/")):
             case ("GET", ["containerLogs", namespace, pod, container]):
                 return await self._logs(request, namespace, pod, container)
+            case ("GET" | "POST", ["exec", namespace, pod, container]):
+                return await self._streams.exec(request, namespace, pod, container)
+            case ("GET" | "POST", ["attach", namespace, pod, container]):
+                return await self._streams.attach(request, namespace, pod, container)
+            case ("GET" | "POST", ["portForward", namespace, pod]):
+                return await self._streams.port_forward(request, namespace, pod)
             case ("GET", ["pods"]):
                 return _json({"kind": "PodList", "apiVersion": "v1", "metadata": {},
                               "items": [_shown(pod) for pod in self._pods.all()]})  # fmt: skip
@@ -123,7 +132,9 @@ class Endpoints:
                     await asyncio.to_thread(file.write, chunk)
             images = await self._node.images.load(path)
         except SheepError as error:
-            raise errors.bad_request(f"cannot import the archive: {error.message}") from error
+            # Only the sender knows the archive by a name that means something.
+            message = error.message.replace(path.name, "it")
+            raise errors.bad_request(f"cannot import the archive: {message}") from error
         except OSError as error:
             raise errors.insufficient_storage(f"cannot store the archive: {error}") from error
         finally:

@@ -22,6 +22,7 @@ import re
 import tarfile
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -29,6 +30,7 @@ from pathlib import Path
 from random import Random
 
 from shepherd.lib.clock import Clock
+from shepherd.lib.duplex import SocketDuplex
 from shepherd.lib.tasks import wait_at_most
 from shepherd.runtime.base import (
     ContainerConfig,
@@ -39,14 +41,16 @@ from shepherd.runtime.base import (
     ImageInfo,
     ImageList,
     Images,
+    Process,
     RuntimeInfo,
     SandboxConfig,
     SandboxInfo,
     ServiceRule,
     SheepError,
     Stats,
+    Stdio,
 )
-from shepherd.runtime.script import FOREVER, Outcome, foresee, foresee_script
+from shepherd.runtime.script import FOREVER, Outcome, ScriptedProcess, foresee, foresee_script
 
 ANNOTATION = "shepherd.dev/hollow-"
 _TERMINATED, _KILLED = 143, 137  # 128 + SIGTERM, 128 + SIGKILL
@@ -243,6 +247,24 @@ class HollowRuntime:
             return ExecResult(1, b"not ready yet\n")
         output = "".join(f"{line}\n" for _, line in outcome.lines)
         return ExecResult(outcome.exit_code, output.encode()[-10 * 1024 :])
+
+    @asynccontextmanager
+    async def open_exec(
+        self, container_id: str, command: list[str], stdio: Stdio
+    ) -> AsyncIterator[Process]:
+        self._settle()
+        container = self._containers.get(container_id)
+        if container is None or container.info.state is not ContainerState.RUNNING:
+            raise SheepError("ExecError", f"container {container_id} does not run")
+        yield ScriptedProcess(command, self._clock)
+
+    @asynccontextmanager
+    async def attach(self, container_id: str, stdio: Stdio) -> AsyncIterator[Process]:
+        raise SheepError("AttachError", "a simulated container has no streams to attach to")
+        yield
+
+    async def dial(self, sandbox_id: str, port: int) -> SocketDuplex:
+        raise ConnectionRefusedError("nothing listens in a simulated pod")
 
     async def stats(self, sandbox_id: str) -> dict[str, Stats]:
         """A thousandth of a core and one MiB for each running container."""

@@ -18,9 +18,10 @@ from shepherd.agent.logs import LogOptions, attempts, read
 from shepherd.agent.node import Node
 from shepherd.agent.pod_state import BoundPod, by_name
 from shepherd.agent.pods import Pods
+from shepherd.agent.stats import NodeStats
 from shepherd.agent.streams.endpoints import StreamEndpoints
 from shepherd.api import errors
-from shepherd.api.meta import format_time, parse_time
+from shepherd.api.meta import parse_time
 from shepherd.api.resource import Object
 from shepherd.lib.http import Request, Response
 from shepherd.runtime.base import SheepError
@@ -35,6 +36,7 @@ class Endpoints:
         self._node = node
         self._pods = pods
         self._insecure = insecure
+        self._stats = NodeStats(node.config.node_name, node.runtime, node.clock)
         self._streams = StreamEndpoints(node.runtime, pods)
 
     async def handle(self, request: Request) -> Response:
@@ -61,7 +63,7 @@ class Endpoints:
                 return _json({"kind": "PodList", "apiVersion": "v1", "metadata": {},
                               "items": [_shown(pod) for pod in self._pods.all()]})  # fmt: skip
             case ("GET", ["stats", "summary"]):
-                return _json(await self._summary())
+                return _json(await self._stats.summary())
             case ("GET", ["images"]):
                 return _json({"images": await self._images()})
             case ("POST", ["images", "load"]):
@@ -140,31 +142,6 @@ class Endpoints:
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
         return _json({"images": [{"id": i.id, "names": [*i.tags]} for i in images]})
-
-    # Statistics
-
-    async def _summary(self) -> Object:
-        """What the pods use (kubelet stats/v1alpha1 Summary, as far as it is known here)."""
-        runtime, stamp = self._node.runtime, format_time(self._node.clock.now())
-        pods = []
-        for sandbox in await runtime.sandboxes():
-            names = {container.id: container.name for container in sandbox.containers}
-            used = await runtime.stats(sandbox.id)
-            containers = [
-                {
-                    "name": names.get(container_id, ""),
-                    "cpu": {"time": stamp, "usageCoreNanoSeconds": stats.cpu_nanos},
-                    "memory": {"time": stamp, "workingSetBytes": stats.memory_bytes},
-                }
-                for container_id, stats in used.items()
-            ]
-            reference = {
-                "name": sandbox.pod_name,
-                "namespace": sandbox.pod_namespace,
-                "uid": sandbox.pod_uid,
-            }
-            pods.append({"podRef": reference, "containers": containers})
-        return {"node": {"nodeName": self._node.config.node_name}, "pods": pods}
 
 
 def log_options(request: Request, now: float) -> LogOptions:

@@ -44,7 +44,7 @@ class _NodeProcess:
         assert config.api_addr
         self._config = config
         self._url = f"{'http' if config.insecure else 'https'}://{config.api_addr}"
-        self._address = config.node_ip or own_address(config.api_addr.host)
+        self._address = config.node_ip or _own_address(config, config.api_addr.host)
         self.agent: Agent | None = None
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class _NodeProcess:
                 node_ip=self._address,
                 cluster_domain=cluster["clusterDomain"],
                 max_pids=self._config.max_pids,
-                endpoint_host="0.0.0.0" if identity else "127.0.0.1",
+                endpoint_host="" if identity else "127.0.0.1",
             ),
             clock=_CLOCK,
             random=_RANDOM,
@@ -107,6 +107,11 @@ class _NodeProcess:
         await agent.ready()
         logger.info("node %s is ready", self._config.node_name)
         memory.settle()
+
+
+def _own_address(config: Config, server: str) -> str:
+    """Where the server reaches the agent; without TLS it listens on loopback only."""
+    return "127.0.0.1" if config.insecure else own_address(server)
 
 
 def _runtime(config: Config, pod_cidr: str, service_cidr: str) -> tuple[Runtime, Dataplane]:

@@ -9,6 +9,8 @@ or by annotations, which come first:
     shepherd.dev/hollow-start-error    starting fails with this message
     shepherd.dev/hollow-ready-seconds  how long after its start probes fail
     shepherd.dev/hollow-stop-seconds   how long it runs on after the stop signal
+    shepherd.dev/hollow-cpu            what each container uses, as a quantity: "250m"; else 1m
+    shepherd.dev/hollow-memory         "64Mi"; else 1Mi
 
 Images are never fetched: pulling any reference gives one, except under the reserved top-level
 domain `.invalid` (RFC 6761), which fails.
@@ -29,6 +31,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from random import Random
 
+from shepherd.api.quantity import Quantity, QuantityError, parse_quantity
 from shepherd.lib.clock import Clock
 from shepherd.lib.duplex import SocketDuplex
 from shepherd.lib.tasks import wait_at_most
@@ -82,6 +85,13 @@ class _Sandbox:
 
     def directive(self, name: str) -> str:
         return self.config.annotations.get(ANNOTATION + name, "")
+
+    def amount(self, name: str, default: str) -> Quantity:
+        """A directive that is a quantity; one that is none counts as not given."""
+        try:
+            return parse_quantity(self.directive(name) or default)
+        except QuantityError:
+            return parse_quantity(default)
 
 
 class HollowRuntime:
@@ -267,13 +277,17 @@ class HollowRuntime:
         raise ConnectionRefusedError("nothing listens in a simulated pod")
 
     async def stats(self, sandbox_id: str) -> dict[str, Stats]:
-        """A thousandth of a core and one MiB for each running container."""
-        sandbox = await self.sandbox(sandbox_id)
-        running = [
-            c for c in (sandbox.containers if sandbox else ()) if c.state is ContainerState.RUNNING
-        ]
+        self._settle()
+        sandbox = self._sandboxes.get(sandbox_id)
+        if sandbox is None:
+            return {}
+        nanocores, memory = sandbox.amount("cpu", "1m").nano, sandbox.amount("memory", "1Mi").value
         now = self._clock.now()
-        return {c.id: Stats(int((now - c.started_at) * 1e6), 1024 * 1024) for c in running}
+        return {
+            one.info.id: Stats(int((now - one.info.started_at) * nanocores), memory)
+            for one in sandbox.containers.values()
+            if one.info.state is ContainerState.RUNNING
+        }
 
     async def reopen_log(self, container_id: str) -> None:
         pass  # every line opens its log anew

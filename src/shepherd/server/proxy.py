@@ -111,6 +111,11 @@ async def pod(handlers: Handlers, call: Call) -> Response:
     return await _send(handlers, f"http://{_host(pod.status.pod_ip)}:{chosen}", _relayed(call))
 
 
+async def ask_agent(handlers: Handlers, node: str, request: Request) -> Response:
+    """What the agent of a node answers. Raises ApiError 404, 503."""
+    return await _send(handlers, await _agent(handlers, node), request)
+
+
 def streams_body(method: str, path: str) -> bool:
     """Requests whose body may be of any size: what goes to a node is its business."""
     return path.startswith("/api/v1/nodes/") and "/proxy/" in path

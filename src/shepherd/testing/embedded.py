@@ -84,6 +84,7 @@ class Embedded:
             secrets.token_bytes(32), clock=self.clock, random=self.parts.random("tokens")
         )
         proven = CredentialAuthenticator(self.parts.store, accounts=tokens)
+        self.parts.tokens = tokens
         self.parts.authenticator = proven if self._pki else InsecureAuthenticator(proven)
         wire = self.parts.wire("clients", None, config.client_faults)
         self.faults = Injector(wire, loop, self.clock)

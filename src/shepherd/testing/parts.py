@@ -33,6 +33,7 @@ from shepherd.server.auth import (
     InsecureAuthenticator,
 )
 from shepherd.server.config import ServerConfig
+from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
 from shepherd.testing.clock import SkewedClock
 from shepherd.testing.dialer import NodeDialer
@@ -90,6 +91,8 @@ class Parts:
         self.nodes: dict[str, Machine] = {}
         self.directory = directory
         self.authenticator: Authenticator = InsecureAuthenticator()
+        self.tokens: ServiceAccountTokens | None = None
+        """Those that `authenticator` knows, if it knows any."""
         self.manager: ControllerManager
         self._config = config
         self._group = group
@@ -221,6 +224,7 @@ class Parts:
             clock=self.clock,
             random=self.random("server"),
             authenticator=self.authenticator,
+            tokens=self.tokens,
             dialer=NodeDialer(self.nodes),
         )
 

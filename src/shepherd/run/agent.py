@@ -119,14 +119,10 @@ def _runtime(config: Config, pod_cidr: str, service_cidr: str) -> tuple[Runtime,
         from shepherd.runtime.hollow import HollowRuntime, NullDataplane
 
         return HollowRuntime(clock=_CLOCK, random=_RANDOM), NullDataplane()
-    from shepherd.runtime.oci import NetworkConfig, NftDataplane, OciRuntime, instance_name
+    from shepherd.run.containers import real_containers
 
-    instance = instance_name(config.data_dir)
-    network = NetworkConfig(instance, cluster_cidr=pod_cidr, service_cidr=service_cidr)
-    root = config.data_dir / "agent" / "sheep"
-    return (
-        OciRuntime(root, network=network, clock=_CLOCK, instance=instance),
-        NftDataplane(instance, service_cidr=service_cidr),
+    return real_containers(
+        config.data_dir, pod_cidr=pod_cidr, service_cidr=service_cidr, clock=_CLOCK
     )
 
 

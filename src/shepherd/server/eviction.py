@@ -19,6 +19,7 @@ from shepherd.store.base import Span
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_SECONDS = 10
+"""After which a budget that has just changed should have been judged."""
 _MAX_DISRUPTED = 2000
 """Evicted pods that a budget's controller has yet to see go."""
 _FREE_PHASES = ("Pending", "Succeeded", "Failed")
@@ -95,7 +96,8 @@ async def _take(handlers: Handlers, call: Call, budget: Object, *, dry_run: bool
 
 def _check(name: str, budget: Object, status: Object) -> None:
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
-        raise _refusal(f"The disruption budget {name} is still being processed by the server.")
+        cause = f"The disruption budget {name} is still being processed by the server."
+        raise _refusal(cause, _RETRY_SECONDS)
     if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED:
         detail = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise errors.forbidden("policy", "poddisruptionbudgets", name, detail)
@@ -106,9 +108,12 @@ def _check(name: str, budget: Object, status: Object) -> None:
         )
 
 
-def _refusal(cause: str) -> errors.ApiError:
-    """429 that names the budget, in the message too: that is what kubectl shows."""
-    error = errors.too_many_requests(f"{_REFUSED} {cause}", _RETRY_SECONDS)
+def _refusal(cause: str, retry_after_seconds: int = 0) -> errors.ApiError:
+    """429 that names the budget, in the message too: that is what kubectl shows.
+
+    Without a time to retry after, client-go leaves it to its caller when to try again.
+    """
+    error = errors.too_many_requests(f"{_REFUSED} {cause}", retry_after_seconds)
     error.details["causes"] = [{"reason": "DisruptionBudget", "message": cause}]
     return error
 

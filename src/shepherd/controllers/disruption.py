@@ -91,7 +91,6 @@ class DisruptionController:
         self._informers = informers
         self._budgets = budgets
         self._clock = clock
-        self._scaled = {(r.api_version, r.kind): r for r in informers.resources if r.scale}
 
     def connect(self, queue: WorkQueue) -> None:
         informers = self._informers
@@ -205,16 +204,18 @@ class DisruptionController:
                 return owner.uid, replica_set.spec.replicas
             deployment = self._informers.deployments.get(f"{namespace}/{above.name}")
             return above.uid, deployment.spec.replicas if deployment else 0
-        resource = self._scaled.get((owner.api_version, owner.kind))
-        return owner.uid, await self._asked(resource, owner, namespace) if resource else 0
+        resource = self._informers.kinds.get((owner.api_version, owner.kind))
+        if resource is None or not resource.scale:
+            return owner.uid, 0
+        return owner.uid, await self._asked(resource, owner, namespace)
 
     async def _asked(self, resource: Resource, owner: OwnerReference, namespace: str) -> int:
         """The replicas that the server itself knows of an owner."""
         try:
-            found = await self._client.get(resource, owner.name, namespace)
+            found = await self._client.get(resource, owner.name, namespace, sub="scale")
         except ApiError as error:
             if error.code == 404:
                 return 0
             raise
-        replicas: int = (found.get("spec") or {}).get("replicas", 0)
+        replicas: int = found["spec"].get("replicas", 0)
         return replicas

@@ -26,6 +26,7 @@ from shepherd.api.kinds.cluster import (
     STORAGE_VERSION_MIGRATION,
 )
 from shepherd.api.kinds.configuration import CONFIG_MAP, SECRET
+from shepherd.api.kinds.customresourcedefinitions import CUSTOM_RESOURCE_DEFINITION
 from shepherd.api.kinds.daemonsets import (
     DAEMON_SET,
 )
@@ -127,6 +128,8 @@ RESOURCES: tuple[Resource, ...] = (
     SERVICE,
     # apiregistration.k8s.io
     API_SERVICE,
+    # apiextensions.k8s.io
+    CUSTOM_RESOURCE_DEFINITION,
     # apps
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -201,6 +204,7 @@ RESOURCES: tuple[Resource, ...] = (
 
 __all__ = [
     "CONFIG_MAP",
+    "CUSTOM_RESOURCE_DEFINITION",
     "DEPLOYMENT",
     "ENDPOINTS",
     "ENDPOINT_SLICE",

@@ -15,6 +15,7 @@ from shepherd.api.meta import object_key
 from shepherd.api.objects import Namespace, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
+from shepherd.server.accounts import PodAccounts
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.metadata import asked_name
 from shepherd.server.routes import Route
@@ -64,9 +65,14 @@ class Admission:
     """Runs the plugins that a write's kind and operation ask for."""
 
     def __init__(
-        self, store: Store, services: ServiceAllocator, define: "Callable[[Attributes], None]"
+        self,
+        store: Store,
+        services: ServiceAllocator,
+        define: "Callable[[Attributes], None]",
+        accounts: PodAccounts,
     ) -> None:
         self._store = store
+        self._accounts = accounts
         self._services = services
         self._define = define
         self._admitting: dict[tuple[str, Resource], tuple[Plugin, ...]] = {
@@ -85,6 +91,8 @@ class Admission:
             _keep_immortal(route)
         for plugin in self._admitting.get((asked.operation, route.resource), ()):
             plugin(asked.obj)
+        if asked.operation == "create" and route.resource is POD:
+            await self._accounts.admit(asked.obj, route.namespace)
 
     async def reserve(self, asked: Attributes) -> None:
         """Take what the object needs; `asked.settle` keeps or returns it.
@@ -152,7 +160,7 @@ def namespace_finalizer(namespace: Object) -> None:
 
 
 def service_account(pod: Object) -> None:
-    """ServiceAccount: a pod runs as some account."""
+    """ServiceAccount: a pod runs as some account (what that gives it: `accounts`)."""
     spec = pod["spec"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = name

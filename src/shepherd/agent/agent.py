@@ -121,7 +121,9 @@ class Agent:
             raise
         finally:
             await listener.close(grace_seconds=_CLOSE_SECONDS)
-            idle = self._stopped or not await self._runtime.sandboxes()
+            # Before it has started, the runtime does not know what it holds.
+            known = self._started.is_set()
+            idle = known and (self._stopped or not await self._runtime.sandboxes())
             await self._dataplane.close(remove=idle)
             await self._runtime.close(remove=idle)
 

@@ -158,13 +158,16 @@ def _server_config(config: Config, bound: Address) -> ServerConfig:
         service_cidr=config.service_cidr,
         advertise_address=_reachable(config, bound),
         advertise_port=bound.port,
+        pod_tokens=not config.insecure,
     )
 
 
 def _reachable(config: Config, bound: Address) -> str:
     """The address by which pods, which speak IPv4, reach the API; empty when they cannot."""
     if bound.loopback:
-        return ""
+        # The rules of services bring the pods of this machine to its own loopback addresses; a
+        # server that asks nobody for proof is not for them.
+        return "" if config.insecure or ":" in bound.host else "127.0.0.1"
     address = (config.node_ip or own_address()) if bound.everywhere else bound.host
     return "" if ":" in address else address
 

@@ -18,6 +18,7 @@ from shepherd.api.objects import Namespace, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server import priorities
+from shepherd.server.accounts import PodAccounts
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.metadata import asked_name
 from shepherd.server.routes import Route
@@ -63,9 +64,14 @@ class Admission:
     """Runs the plugins that a write's kind and operation ask for."""
 
     def __init__(
-        self, store: Store, services: ServiceAllocator, define: "Callable[[Attributes], None]"
+        self,
+        store: Store,
+        services: ServiceAllocator,
+        define: "Callable[[Attributes], None]",
+        accounts: PodAccounts,
     ) -> None:
         self._store = store
+        self._accounts = accounts
         self._services = services
         self._define = define
         self._admitting: dict[tuple[str, Resource], tuple[Plugin, ...]] = {
@@ -85,6 +91,7 @@ class Admission:
         for plugin in self._admitting.get((asked.operation, route.resource), ()):
             plugin(asked.obj)
         if route.resource is POD and asked.operation == "create":
+            await self._accounts.admit(asked.obj, route.namespace)
             await priorities.resolve(self._store, asked.obj)
         elif route.resource is CERTIFICATE_SIGNING_REQUEST and asked.operation == "create":
             claim(asked.obj, asked.user)
@@ -169,7 +176,7 @@ def namespace_finalizer(namespace: Object) -> None:
 
 
 def service_account(pod: Object) -> None:
-    """ServiceAccount: a pod runs as some account."""
+    """ServiceAccount: a pod runs as some account (what that gives it: `accounts`)."""
     spec = pod["spec"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = name

@@ -15,6 +15,7 @@ from shepherd.lib.clock import Clock
 from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
 from shepherd.server.access import Access, Signer
+from shepherd.server.accounts import PodAccounts
 from shepherd.server.admission import Admission
 from shepherd.server.auth import Authenticator, Authorizer
 from shepherd.server.config import ServerConfig
@@ -73,7 +74,12 @@ class ApiServer:
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
-        admission = Admission(store, self._services, self._definitions.reserve)
+        admission = Admission(
+            store,
+            self._services,
+            self._definitions.reserve,
+            PodAccounts(store, clock, random, tokens=config.pod_tokens),
+        )
         self._webhooks = Webhooks(store)
         versions = Versions(self._webhooks.convert)
         self._registry = Registry(store, admission, versions, clock=clock, random=random)

@@ -63,7 +63,7 @@ def test_an_annotation_says_what_a_pod_does(cluster: Cluster, rest: Rest) -> Non
     assert rest.text("pods/scripted/log") == "begins\n"
     cluster.clock.advance(10.0)
     assert rest.text("pods/scripted/log") == "begins\nfails\n"
-    cluster.clock.advance(50.0)
+    cluster.clock.advance(31.0)
     (state,) = rest.get("pods/scripted")["status"]["containerStatuses"]
     assert state["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     assert state["lastState"]["terminated"]["exitCode"] == 2

@@ -133,7 +133,7 @@ class Handlers:
         self.store = registry.store
         self._hub = hub
         self.now = clock.now
-        self._random = random
+        self.random = random
         self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "get": self.get,
             "list": self.list,
@@ -163,7 +163,7 @@ class Handlers:
         return answer(await form.many(listing.items, listing.metadata))
 
     async def watch(self, call: Call) -> Response:
-        options = WatchOptions.read(call.query, self._random)
+        options = WatchOptions.read(call.query, self.random)
         form = self._form(call)
         watch = Watch(self.store, self._hub, _selection(call), form, options)
         await watch.begin()

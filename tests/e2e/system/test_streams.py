@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -229,6 +230,18 @@ def test_a_debugger_sees_the_processes_of_its_target(web: Program) -> None:
     change = '{"spec":{"ephemeralContainers":[{"name":"look","image":"another"}]}}'
     refused = kubectl(web, "patch", "pod", "web", "--subresource=ephemeralcontainers", "-p", change)
     assert "may not be changed" in refused.stderr
+
+
+def test_pods_and_services_are_reached_by_proxy(web: Program) -> None:
+    web.kubectl("expose", "pod", "web", "--port=80", "--target-port=8080", "--name=proxied")
+    try:
+        base = "/api/v1/namespaces/default"
+        for path in ("services/proxied", "services/proxied:80", "pods/web:8080"):
+            ask = partial(web.kubectl, "get", "--raw", f"{base}/{path}/proxy/")
+            page = eventually(ask, what=path)
+            assert page.strip() == "web"
+    finally:
+        web.kubectl("delete", "service", "proxied")
 
 
 # As the Python clients do it

@@ -232,6 +232,16 @@ def test_a_debugger_sees_the_processes_of_its_target(web: Program) -> None:
     assert "may not be changed" in refused.stderr
 
 
+def test_sheepctl_runs_commands_too(web: Program) -> None:
+    done = subprocess.run(
+        [BIN / "sheepctl", "exec", "-i", "web", "--", "sh", "-c", "cat; echo err >&2; exit 42"],
+        env=environment(web, {}), input=b"text" * 100_000, capture_output=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (b"text" * 100_000, b"err\n")
+    assert done.returncode == 42
+
+
 def test_pods_and_services_are_reached_by_proxy(web: Program) -> None:
     web.kubectl("expose", "pod", "web", "--port=80", "--target-port=8080", "--name=proxied")
     try:

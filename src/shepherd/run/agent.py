@@ -113,13 +113,20 @@ def _runtime(config: Config, pod_cidr: str, service_cidr: str) -> tuple[Runtime,
         from shepherd.runtime.hollow import HollowRuntime, NullDataplane
 
         return HollowRuntime(clock=_CLOCK, random=_RANDOM), NullDataplane()
-    from shepherd.runtime.oci import NetworkConfig, NftDataplane, OciRuntime, instance_name
+    from shepherd.runtime.oci import (
+        NetworkConfig,
+        NftDataplane,
+        OciRuntime,
+        Registries,
+        instance_name,
+    )
 
     instance = instance_name(config.data_dir)
     network = NetworkConfig(instance, cluster_cidr=pod_cidr, service_cidr=service_cidr)
     root = config.data_dir / "agent" / "sheep"
+    registries = Registries(mirrors=config.registry_mirrors)
     return (
-        OciRuntime(root, network=network, clock=_CLOCK, instance=instance),
+        OciRuntime(root, network=network, clock=_CLOCK, instance=instance, registries=registries),
         NftDataplane(instance, service_cidr=service_cidr),
     )
 

@@ -69,6 +69,8 @@ class Config:
     runtime: str
     pod_cidr: str
     service_cidr: str
+    registry_mirrors: dict[str, tuple[str, ...]]
+    """Registry to the hosts that are asked before it."""
     insecure: bool
     stop_pods: bool
     log_level: str
@@ -126,6 +128,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--runtime", default="oci", help="oci (real containers, the default) or hollow (simulated)")
     add("--pod-cidr", default="10.42.0.0/16", help="range of pod addresses (%(default)s)")
     add("--service-cidr", default="10.43.0.0/16", help="range of service addresses (%(default)s)")
+    add(
+        "--registry-mirror", action="append", default=[], metavar="REGISTRY=HOST[:PORT]",
+        help="agent: ask this host first for the images of a registry (may be repeated)",
+    )  # fmt: skip
     add("--insecure", action="store_true", help="plain HTTP without authentication, on loopback")
     add("--stop-pods", action="store_true", help="stop the pods when the agent stops")
     add("--log-level", default="info", help="debug, info, warning or error")
@@ -160,6 +166,19 @@ def _token(token: str, token_file: str | None) -> str:
         raise UsageError(f"--token-file {token_file!r} cannot be read: {error}") from None
 
 
+def _mirrors(values: list[str]) -> dict[str, tuple[str, ...]]:
+    mirrors: dict[str, tuple[str, ...]] = {}
+    for text in values:
+        registry, _, host = text.partition("=")
+        if not registry or not host or "/" in text:
+            raise UsageError(
+                f"--registry-mirror {text!r} must be REGISTRY=HOST[:PORT],"
+                " such as docker.io=mirror.example.com:5000"
+            )
+        mirrors[registry] = (*mirrors.get(registry, ()), host)
+    return mirrors
+
+
 def _node_ip(text: str) -> str:
     if text:
         try:
@@ -190,6 +209,7 @@ def parse(arguments: list[str]) -> Config:
         runtime=_choice("--runtime", args.runtime, RUNTIMES),
         pod_cidr=_network("--pod-cidr", args.pod_cidr, 24),
         service_cidr=_network("--service-cidr", args.service_cidr, 28),
+        registry_mirrors=_mirrors(args.registry_mirror),
         insecure=args.insecure,
         stop_pods=args.stop_pods,
         log_level=_choice(

@@ -1,0 +1,6 @@
+"""The suites, one module each."""
+
+from clients.suite import Suite
+from clients.suites import kr8s, lightkube, official
+
+ALL: tuple[Suite, ...] = (kr8s.RELEASED, kr8s.LATEST, lightkube.SUITE, official.SUITE)

@@ -1,8 +1,6 @@
 """From a pod in the API to a process on the node, with real containers and the image present."""
 
 import asyncio
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -10,7 +8,6 @@ from pathlib import Path
 
 from bench.programs import (
     IMAGE,
-    ROOT,
     client,
     cpu_seconds,
     directory,
@@ -28,8 +25,9 @@ PORT = 19878
 SINGLE = 30
 MANY = 50
 IDLE_PODS = 10
-IDLE_SECONDS = 10.0
-PEER_STARTS = 10
+IDLE_SECONDS = 15.0
+SETTLE_SECONDS = 10.0
+"""After a change, until its last events are written."""
 COMMAND = ["/bin/sleep", "1000000"]
 
 
@@ -162,44 +160,13 @@ async def _single_warm_up(api: Client, node: str) -> None:
 async def _idle(found: Program) -> tuple[float, float]:
     assert found.process is not None
     pid = found.process.pid
-    await asyncio.sleep(2)
+    await asyncio.sleep(SETTLE_SECONDS)
     before = cpu_seconds(pid)
     await asyncio.sleep(IDLE_SECONDS)
     return 100 * (cpu_seconds(pid) - before) / IDLE_SECONDS, resident_mb(pid)
 
 
-def _podman(ours_ms: float) -> list[Row]:
-    """The same container by podman, if it is installed; the ratio is of this run."""
-    podman = shutil.which("podman")
-    if podman is None:
-        return []
-    with directory() as path:
-        storage = ["--root", str(path / "root"), "--runroot", str(path / "run")]
-        command = [podman, *storage, "--cgroup-manager", "cgroupfs"]
-        subprocess.run(
-            [*command, "load", "-q", "-i", str(ROOT / "build" / "demo-image.tar")],
-            check=True,
-            capture_output=True,
-        )
-        times = []
-        for _ in range(PEER_STARTS):
-            started = time.monotonic()
-            subprocess.run(
-                [*command, "run", "-d", "--network", "none", IMAGE, *COMMAND],
-                check=True,
-                capture_output=True,
-            )
-            times.append(1000 * (time.monotonic() - started))
-        subprocess.run([*command, "rm", "-f", "-t", "0", "--all"], check=True, capture_output=True)
-    theirs = percentile(times, 0.5)
-    return [
-        Row("podman run -d --network none, p50", theirs, "ms"),
-        Row("podman run / ours (bound -> Running)", theirs / ours_ms, "x"),
-    ]
-
-
 def measure() -> list[Row]:
     address = f"127.0.0.1:{PORT}"
     with directory() as path, program(path, "--mode", "standalone", "--addr", address) as found:
-        rows = asyncio.run(_measure(found))
-    return [*rows, *_podman(rows[0].value)]
+        return asyncio.run(_measure(found))

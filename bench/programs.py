@@ -12,6 +12,7 @@ from pathlib import Path
 from shepherd.client.base import Client
 from shepherd.client.http import HttpTransport
 from shepherd.client.kubeconfig import Kubeconfig, read_kubeconfig
+from shepherd.runtime.oci import kernel
 from shepherd.testing.program import Program
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +46,8 @@ def directory() -> Iterator[Path]:
     try:
         yield path
     finally:
+        for point in kernel.mount_points(path):
+            kernel.unmount(point)
         shutil.rmtree(path, ignore_errors=True)
 
 

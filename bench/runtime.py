@@ -6,8 +6,6 @@ same work, where they are installed and usable.
 
 import asyncio
 import os
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median
 
+from bench.peers import Peer, peers
 from bench.report import Row
 from shepherd.lib.clock import SystemClock
 from shepherd.runtime.base import ContainerConfig, SandboxConfig
@@ -32,10 +31,14 @@ MS = 1000.0
 def measure() -> list[Row]:
     if os.geteuid():
         raise PermissionError("real containers need root")
-    with _own_network(), tempfile.TemporaryDirectory(prefix="shepherd-bench-") as folder:
+    with (
+        _own_network(),
+        tempfile.TemporaryDirectory(prefix="shepherd-bench-") as folder,
+        peers(Path(folder) / "peers", ARCHIVE, IMAGE) as others,
+    ):
         root = Path(folder) / "agent"
         try:
-            return asyncio.run(_measure(root))
+            return asyncio.run(_measure(root, others))
         finally:
             for point in kernel.mount_points(root):
                 kernel.unmount(point)
@@ -73,19 +76,19 @@ async def _runtime(root: Path) -> AsyncIterator[OciRuntime]:
             netlink.run(link_delete(INSTANCE), ignore=MISSING)
 
 
-async def _measure(root: Path) -> list[Row]:
+async def _measure(root: Path, others: list[Peer]) -> list[Row]:
     async with _runtime(root) as runtime:
         name = runtime.describe().name
         [image] = await runtime.images.load(str(ARCHIVE))
         await _start(runtime, image.id, "warm")
         await runtime.remove_sandbox("warm")
-        starts, stops, peers = await _one_by_one(runtime, image.id)
+        starts, stops, theirs = await _one_by_one(runtime, image.id, others)
         rows = [
             Row(f"pod start on the node ({name}), p50", median(starts) * MS, "ms", "<= 45"),
             Row("pod start on the node, p99", _p99(starts) * MS, "ms", "<= 120"),
             Row("stop without grace, p50", median(stops) * MS, "ms", "<= 15"),
         ]
-        for peer, times in peers.items():
+        for peer, times in theirs.items():
             ratio = median(times) / median(starts)
             note = f"{median(times) * MS:.0f} ms p50"
             rows.append(Row(f"{peer} run -d / pod start", ratio, "x", ">= 4", note))
@@ -93,22 +96,22 @@ async def _measure(root: Path) -> list[Row]:
 
 
 async def _one_by_one(
-    runtime: OciRuntime, image: str
+    runtime: OciRuntime, image: str, others: list[Peer]
 ) -> tuple[list[float], list[float], dict[str, list[float]]]:
     """Seconds of our starts, our stops, and of each peer's starts."""
     starts, stops = [], []
-    peers: dict[str, list[float]] = {name: [] for name in ("podman", "docker") if _usable(name)}
+    theirs: dict[str, list[float]] = {peer.name: [] for peer in others}
     for number in range(ROUNDS):
         began = time.perf_counter()
         container = await _start(runtime, image, f"one{number}")
         starts.append(time.perf_counter() - began)
-        for peer, times in peers.items():
-            times.append(await asyncio.to_thread(_peer_start, peer))
+        for peer in others:
+            theirs[peer.name].append(await asyncio.to_thread(peer.start))
         began = time.perf_counter()
         await runtime.stop_container(container, 0)
         stops.append(time.perf_counter() - began)
         await runtime.remove_sandbox(f"one{number}")
-    return starts, stops, peers
+    return starts, stops, theirs
 
 
 async def _many(runtime: OciRuntime, image: str) -> list[Row]:
@@ -150,20 +153,3 @@ def _proportional_bytes(pid: int) -> int:
 
 def _p99(values: list[float]) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * 0.99))]
-
-
-def _usable(peer: str) -> bool:
-    """Whether a peer is installed, works here, and has the image."""
-    if shutil.which(peer) is None:
-        return False
-    command = [peer, "load", "--input", str(ARCHIVE)]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def _peer_start(peer: str) -> float:
-    began = time.perf_counter()
-    run = [peer, "run", "--detach", IMAGE, "sleep", "3600"]
-    done = subprocess.run(run, capture_output=True, text=True, check=True)
-    seconds = time.perf_counter() - began
-    subprocess.run([peer, "rm", "--force", done.stdout.strip()], capture_output=True, check=True)
-    return seconds

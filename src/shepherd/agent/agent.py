@@ -53,6 +53,7 @@ class Agent:
         self._ssl = ssl
         self._started = asyncio.Event()
         self._port = 0
+        self._stopped = False
         network_ready = asyncio.Event()
         facts = NodeFacts(host_ip=config.node_ip or own_address(config.server_host))
         files = PodFiles(config.directory / "pods")
@@ -117,8 +118,9 @@ class Agent:
             raise
         finally:
             await listener.close(grace_seconds=_CLOSE_SECONDS)
-            await self._dataplane.close(remove=False)
-            await self._runtime.close()
+            idle = self._stopped or not await self._runtime.sandboxes()
+            await self._dataplane.close(remove=idle)
+            await self._runtime.close(remove=idle)
 
     async def _listen(self) -> HttpServer:
         """Open the agent's own endpoints. Raises OSError when the port is taken."""
@@ -140,6 +142,7 @@ class Agent:
         """Stop all containers gracefully; the pods stay in the API and run again with the next
         agent. Call it while `run` runs."""
         await self._pods.stop_all()
+        self._stopped = True
 
     def _images_changed(self) -> None:
         self._pods.images_changed()

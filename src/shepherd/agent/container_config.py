@@ -109,6 +109,7 @@ def container_config(
     env: Mapping[str, str],
     mounts: list[Mount],
     node_memory_bytes: int,
+    max_pids: int | None = None,
 ) -> ContainerConfig:
     """One attempt of a container, everything resolved."""
     limits, requests = container.resources.limits, container.resources.requests
@@ -134,6 +135,7 @@ def container_config(
         cpu_millis=cpu or None,
         cpu_request_millis=_amount(requests, "cpu"),
         memory_bytes=memory or None,
+        pids=max_pids,
         oom_score_adj=oom_score_adj(pod, container, node_memory_bytes),
         spec_hash=spec_hash(container),
         stop_signal=(lifecycle.stop_signal if lifecycle else "") or image.stop_signal,

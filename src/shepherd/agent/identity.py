@@ -88,16 +88,21 @@ class Identity:
         context.load_verify_locations(cadata=(self.directory / _CA).read_text())
         return self._load(context, _SERVING)
 
-    def renewal_due(self) -> float:
-        """When it should be renewed, in epoch seconds."""
+    def renewal_due(self, addresses: list[str]) -> float:
+        """When it should be renewed, in epoch seconds: now (0) if the node is not at the addresses
+        any more that its serving certificate is for."""
         about = self._about()
+        if about.get("addresses") != addresses:
+            return 0.0
         begin, end = float(about["notBefore"]), float(about["notAfter"])
         return begin + (end - begin) * _RENEW_AFTER
 
-    def store(self, key: str, answer: dict[str, Any]) -> None:
-        """Take over what a server has issued; contexts in use show it from now on."""
+    def store(self, key: str, answer: dict[str, Any], addresses: list[str]) -> None:
+        """Take over what a server has issued for a node at `addresses`; contexts in use show it
+        from now on."""
         about = {
             "node": self.node_name,
+            "addresses": addresses,
             "notBefore": answer["notBefore"],
             "notAfter": answer["notAfter"],
         }
@@ -190,10 +195,11 @@ async def keep_fresh(
     clock: Clock,
     random: Random,
 ) -> None:
-    """Renew the certificates long before they expire, with what they prove; never returns."""
+    """Renew the certificates long before they expire, and when the node has moved to other
+    addresses, with what they prove; never returns."""
     failures = 0
     while True:
-        due = max(0.0, identity.renewal_due() - clock.now())
+        due = max(0.0, identity.renewal_due(addresses) - clock.now())
         await clock.sleep(max(due, _RENEW_BACKOFF.delay(failures, random)))
         try:
             await _order(client, identity, addresses)
@@ -263,7 +269,7 @@ async def _order(client: Client, identity: Identity, addresses: list[str]) -> No
         body=json.dumps(body).encode(),
         content_type="application/json",
     )
-    identity.store(key, json.loads(answer))
+    identity.store(key, json.loads(answer), addresses)
 
 
 def _make_request(node_name: str) -> tuple[str, str]:

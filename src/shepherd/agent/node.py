@@ -35,6 +35,8 @@ class AgentConfig:
     """What the node is said to have, as quantities (memory in Ki); empty: what the machine has.
     With it the machine's own shortages are none of the node's."""
     max_pods: int = 110
+    max_pids: int | None = None
+    """Processes and threads that a container may have; None: as many as the machine can."""
     cluster_dns: str = ""
     """The address of the cluster's DNS; empty: pods use the node's own resolvers."""
     cluster_domain: str = "cluster.local"

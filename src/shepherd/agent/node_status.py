@@ -74,9 +74,9 @@ def conditions(use: machine.Use, not_ready: str) -> list[Object]:
     disk = min(use.disk_free_share, use.disk_inodes_free_share) < _LEAST_DISK_SHARE
     processes = use.processes_free_share < _LEAST_PROCESSES_SHARE
     return [
-        _pressure("MemoryPressure", memory, "InsufficientMemory", "insufficient memory available"),
-        _pressure("DiskPressure", disk, "DiskPressure", "disk pressure"),
-        _pressure("PIDPressure", processes, "InsufficientPID", "insufficient PID available"),
+        _pressure("MemoryPressure", memory, "InsufficientMemory", "SufficientMemory"),
+        _pressure("DiskPressure", disk, "DiskPressure", "NoDiskPressure"),
+        _pressure("PIDPressure", processes, "InsufficientPID", "SufficientPID"),
         {
             "type": "Ready",
             "status": "False" if not_ready else "True",
@@ -86,14 +86,23 @@ def conditions(use: machine.Use, not_ready: str) -> list[Object]:
     ]
 
 
-def _pressure(type: str, holds: bool, reason: str, text: str) -> Object:
-    healthy = f"KubeletHas{reason.replace('Insufficient', 'Sufficient')}"
-    healthy = healthy.replace("DiskPressure", "NoDiskPressure")
+_WORDS = {
+    "InsufficientMemory": "insufficient memory available",
+    "SufficientMemory": "sufficient memory available",
+    "DiskPressure": "disk pressure",
+    "NoDiskPressure": "no disk pressure",
+    "InsufficientPID": "insufficient PID available",
+    "SufficientPID": "sufficient PID available",
+}
+
+
+def _pressure(type: str, holds: bool, pressed: str, healthy: str) -> Object:
+    reason = pressed if holds else healthy
     return {
         "type": type,
         "status": "True" if holds else "False",
-        "reason": f"KubeletHas{reason}" if holds else healthy,
-        "message": f"the node has {'' if holds else 'no '}{text}",
+        "reason": f"KubeletHas{reason}",
+        "message": f"kubelet has {_WORDS[reason]}",
     }
 
 

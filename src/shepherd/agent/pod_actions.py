@@ -284,6 +284,7 @@ class Actions:
             env=env,
             mounts=mounts,
             node_memory_bytes=node.facts.memory_bytes,
+            max_pids=node.config.max_pids,
         )
         return await node.runtime.start_container(config)
 

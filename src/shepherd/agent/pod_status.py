@@ -45,7 +45,8 @@ def status(view: PodView, old: Object) -> Object:
 def patch(old: Object, new: Object) -> Object:
     """A strategic merge patch of `status` that turns what the agent owns in `old` into `new`.
 
-    Conditions are merged by type, so those of others stay. Empty when nothing differs.
+    Conditions are merged by type, so those of others stay; null takes a field away. Empty when
+    nothing differs.
     """
     changes: Object = {
         name: new.get(name)
@@ -56,7 +57,11 @@ def patch(old: Object, new: Object) -> Object:
         if changes.get(name):
             changes[name] = [*changes[name], {"$patch": "replace"}]
     known = {c["type"]: c for c in old.get("conditions", ())}
-    changed = [c for c in new["conditions"] if known.get(c["type"]) != c]
+    changed = [
+        dict.fromkeys(known.get(c["type"], ())) | c
+        for c in new["conditions"]
+        if known.get(c["type"]) != c
+    ]
     if changed:
         changes["conditions"] = changed
     return changes

@@ -6,13 +6,20 @@ Whatever is wrong with a body is an ApiError that says what and where. Source: a
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
 from shepherd.api.check import WrongType, check
-from shepherd.api.errors import bad_request, invalid, not_supported, unsupported_media_type
+from shepherd.api.errors import (
+    ApiError,
+    bad_request,
+    invalid,
+    not_supported,
+    unsupported_media_type,
+)
 from shepherd.api.protobuf import ProtobufError, read_envelope, read_message
 from shepherd.api.resource import Object
 from shepherd.api.schema import type_of
@@ -104,6 +111,9 @@ def decode_value(body: bytes, content_type: str = JSON) -> tuple[Any, list[str]]
     if not body.strip():
         raise bad_request("the request body is empty")
     if media in {YAML, "text/yaml", "application/x-yaml"} or media.endswith("+yaml"):
+        if body.lstrip()[:1] == b"{":  # JSON is YAML, and is read a hundred times faster
+            with suppress(ApiError):
+                return _decode_json(body)
         return _decode_yaml(body)
     if media == JSON or media.endswith("+json"):
         return _decode_json(body)

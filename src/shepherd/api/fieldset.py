@@ -136,8 +136,13 @@ def _collect(value: Any, node: Node, path: Path, found: set[Path]) -> None:
     if _is_leaf(value, node):
         found.add(path)
         return
+    seen = set()
     for element, item, child in _children(value, node):
         below = (*path, element)
+        if element in seen:
+            key = path_text((element,))
+            raise bad_request(f"{path_text(path)}: duplicate entries for key {key}")
+        seen.add(element)
         _collect(item, child, below, found)
         if node.form != "struct" or item is None or item == {}:
             found.add(below)

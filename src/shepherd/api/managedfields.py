@@ -67,7 +67,6 @@ class Writer:
             text += f' with subresource "{self.subresource}"'
         if self.operation == UPDATE:
             text += f" using {self.api_version}"
-            text += f" at {self.time}" if self.time else ""
         return text
 
 
@@ -136,7 +135,9 @@ def update(
     given = new.get("metadata", {}).get("managedFields")
     claims: _Claims = {}
     if given != [{}]:
-        claims = _claims(new) or _claims(live or {})
+        claims = (_claims(new) if given else {}) or _claims(live or {})
+    if live and not claims:  # nobody asked for tracking, or the sender has ended it
+        return _bare(new)
     changes = compare(_bare(live or {}), _bare(new), node)
     taken = _tracked(frozenset(changes.added | changes.modified), ignored)
     _take(claims, frozenset(changes.added | changes.modified | changes.removed))

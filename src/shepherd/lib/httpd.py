@@ -132,6 +132,12 @@ class _Connections(web.Server):
             response = await self._handler(request)
         except _UnreadableError as error:
             response = error.response
+        except ConnectionError as error:
+            # Nobody is to get an answer: what was between us and the API broke.
+            log.info("%s %s broke off: %r", raw.method, raw.raw_path, error)
+            response = Response(503)
+            if raw.transport:
+                raw.transport.abort()
         except Exception:
             log.exception("%s %s failed", raw.method, raw.raw_path)
             message = "Internal error occurred: the server's log says more"

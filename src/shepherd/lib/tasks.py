@@ -10,7 +10,7 @@ from shepherd.lib.clock import Clock
 T = TypeVar("T")
 
 
-async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
+async def cancel_and_wait(task: asyncio.Future[Any]) -> None:
     """Cancel `task` and wait until it has ended, whatever it ends with."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -87,6 +87,7 @@ class _NodeProcess:
                 data_dir=self._config.data_dir,
                 node_ip=self._address,
                 cluster_domain=cluster["clusterDomain"],
+                max_pids=self._config.max_pids,
                 endpoint_host="0.0.0.0" if identity else "127.0.0.1",
             ),
             clock=_CLOCK,

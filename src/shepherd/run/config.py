@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from shepherd import __version__
+from shepherd.api import names
 
 MODES = ("server", "agent", "standalone")
 RUNTIMES = ("oci", "hollow")
 DEFAULT_PORT = 9876
+LONGEST_NODE_NAME = 52
+"""A certificate's common name, `system:node:<name>`, has at most 64 characters (RFC 5280)."""
 ADDRESS_FORMS = "host:port, [::1]:port or :port"
 
 
@@ -73,6 +76,7 @@ class Config:
     """Registry to the hosts that are asked before it."""
     insecure: bool
     stop_pods: bool
+    max_pids: int | None
     log_level: str
 
 
@@ -134,9 +138,42 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--insecure", action="store_true", help="plain HTTP without authentication, on loopback")
     add("--stop-pods", action="store_true", help="stop the pods when the agent stops")
+    add("--max-pids", help="agent: processes and threads a container may have (default: no limit)")
     add("--log-level", default="info", help="debug, info, warning or error")
     add("--version", action="version", version=f"shepherd {__version__}")
     return parser
+
+
+def _data_dir(text: str) -> Path:
+    if not text:
+        raise UsageError("--data-dir '' is not a directory: give a path such as /var/lib/shepherd")
+    return Path(text).absolute()
+
+
+def _node_name(text: str) -> str:
+    name = (text or socket.gethostname()).lower()
+    if names.dns1123_subdomain(name) or len(name) > LONGEST_NODE_NAME:
+        raise UsageError(
+            f"--node-name {name!r} is not a node name: use at most {LONGEST_NODE_NAME} lower case"
+            " letters, digits, '-' and '.', a letter or digit first and last"
+        )
+    return name
+
+
+def _max_pids(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise UsageError(f"--max-pids {text!r} is not a number of processes: use 1 or more")
+    return int(text)
+
+
+def _ranges(pod_cidr: str, service_cidr: str) -> tuple[str, str]:
+    pods = _network("--pod-cidr", pod_cidr, 24)
+    services = _network("--service-cidr", service_cidr, 28)
+    if ipaddress.ip_network(pods).overlaps(ipaddress.ip_network(services)):
+        raise UsageError(f"--pod-cidr {pods!r} and --service-cidr {services!r} must not overlap")
+    return pods, services
 
 
 def _choice(flag: str, value: str, allowed: tuple[str, ...]) -> str:
@@ -197,21 +234,23 @@ def parse(arguments: list[str]) -> Config:
         api_addr = parse_address("--api-addr", args.api_addr).local
     elif mode == "agent":
         raise UsageError(f"--mode agent needs --api-addr, the server's address ({ADDRESS_FORMS})")
+    pod_cidr, service_cidr = _ranges(args.pod_cidr, args.service_cidr)
     return Config(
         mode=mode,
         addr=_listen_address(args.addr, args.insecure),
-        data_dir=Path(args.data_dir),
-        node_name=(args.node_name or socket.gethostname()).lower(),
+        data_dir=_data_dir(args.data_dir),
+        node_name=_node_name(args.node_name),
         node_ip=_node_ip(args.node_ip),
         api_addr=api_addr,
         token=_token(args.token, args.token_file),
         token_auth_file=Path(args.token_auth_file) if args.token_auth_file else None,
         runtime=_choice("--runtime", args.runtime, RUNTIMES),
-        pod_cidr=_network("--pod-cidr", args.pod_cidr, 24),
-        service_cidr=_network("--service-cidr", args.service_cidr, 28),
+        pod_cidr=pod_cidr,
+        service_cidr=service_cidr,
         registry_mirrors=_mirrors(args.registry_mirror),
         insecure=args.insecure,
         stop_pods=args.stop_pods,
+        max_pids=_max_pids(args.max_pids),
         log_level=_choice(
             "--log-level", args.log_level.lower(), ("debug", "info", "warning", "error")
         ),

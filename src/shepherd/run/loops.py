@@ -33,4 +33,4 @@ def controllers(
 
 
 def _client(connect: Connect, name: str) -> Client:
-    return Client(connect(User(name, (ADMIN_GROUP,))), user_agent=name)
+    return Client(connect(User(name, (ADMIN_GROUP,))), user_agent=name.removeprefix("system:"))

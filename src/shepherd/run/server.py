@@ -112,7 +112,11 @@ def _listen(address: Address) -> socket.socket:
     try:
         return listen(address.host, address.port)
     except OSError as error:
-        cause = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror
+        cause = error.strerror
+        if error.errno == errno.EADDRINUSE:
+            cause = "the address is in use"
+        elif error.errno == errno.EADDRNOTAVAIL:
+            cause = "this machine has no such address"
         raise StartError(
             f"cannot listen on {address}: {cause}; choose another with --addr"
         ) from error

@@ -247,8 +247,12 @@ class Runtime(Protocol):
         """Get ready: probe, adopt what runs. Raises SheepError if nothing can run here."""
         ...
 
-    async def close(self) -> None:
-        """Let go; containers go on running."""
+    async def close(self, *, remove: bool = False) -> None:
+        """Let go; containers go on running.
+
+        `remove`: they have all been stopped, so that what stands for them in the kernel (mounts,
+        namespaces, network) is taken down. The next `start` finds them as after a reboot.
+        """
         ...
 
     def describe(self) -> RuntimeInfo: ...

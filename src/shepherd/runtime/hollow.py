@@ -107,7 +107,7 @@ class HollowRuntime:
     async def start(self) -> None:
         pass
 
-    async def close(self) -> None:
+    async def close(self, *, remove: bool = False) -> None:
         pass
 
     def describe(self) -> RuntimeInfo:

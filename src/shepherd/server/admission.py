@@ -16,6 +16,7 @@ from shepherd.api.objects import Namespace, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
+from shepherd.server.metadata import asked_name
 from shepherd.server.routes import Route
 from shepherd.server.services import ServiceAllocator
 from shepherd.store.base import ConflictError, Store
@@ -74,7 +75,7 @@ class Admission:
         if asked.operation == "create":
             node_restriction(asked)
         if asked.operation == "create" and route.resource.namespaced:
-            await self._namespace_lifecycle(route)
+            await self._namespace_lifecycle(route, asked_name(asked.obj["metadata"]))
         elif asked.operation == "delete":
             _keep_immortal(route)
         for plugin in self._admitting.get((asked.operation, route.resource), ()):
@@ -98,7 +99,7 @@ class Admission:
                 raise ConflictError(key, 0, there.revision)
         asked.on_end(self._services.reserve(asked.obj, asked.old).end)
 
-    async def _namespace_lifecycle(self, route: Route) -> None:
+    async def _namespace_lifecycle(self, route: Route, name: str) -> None:
         """Objects are created only in a namespace that exists and is not on its way out."""
         item = await self._store.get(object_key(NAMESPACE, "", route.namespace))
         if item is None:
@@ -107,7 +108,7 @@ class Admission:
             error = errors.forbidden(
                 route.group,
                 route.resource.plural,
-                route.name,
+                name,
                 f"unable to create new content in namespace {route.namespace} "
                 "because it is being terminated",
             )
@@ -156,7 +157,7 @@ def priority(pod: Object) -> None:
     name = spec.get("priorityClassName") or ""
     if name and name not in _SYSTEM_PRIORITIES:
         detail = f"no PriorityClass with name {name} was found"
-        raise errors.forbidden("", POD.plural, pod["metadata"]["name"], detail)
+        raise errors.forbidden("", POD.plural, asked_name(pod["metadata"]), detail)
     spec["priority"] = _SYSTEM_PRIORITIES.get(name, 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 

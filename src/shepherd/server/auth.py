@@ -55,9 +55,17 @@ class Authorizer(Protocol):
 
 
 class InsecureAuthenticator:
-    """Everyone is an administrator (`--insecure`), but who a transport speaks for stays so."""
+    """Everyone is an administrator (`--insecure`), but who a transport speaks for stays so.
+
+    With `credentials`, who shows any is whom they prove.
+    """
+
+    def __init__(self, credentials: Authenticator | None = None) -> None:
+        self._credentials = credentials
 
     async def authenticate(self, request: Request) -> User:
+        if self._credentials and "authorization" in request.headers:
+            return await self._credentials.authenticate(request)
         return request.peer or User("system:admin", (ADMIN_GROUP, AUTHENTICATED_GROUP))
 
 

@@ -2,6 +2,7 @@
 
 from shepherd.api import errors
 from shepherd.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, SERVICE
+from shepherd.api.managedfields import UPDATE, Writer
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server.auth import ADMIN_GROUP
@@ -54,10 +55,11 @@ async def _ensure(
 ) -> None:
     route = Route("create", resource, resource.group, resource.version, namespace, name)
     obj = {"metadata": {"name": name, "labels": labels or {}}} | content
+    writer = Writer("kube-apiserver", UPDATE, resource.api_version)
     try:
-        await registry.create(route, obj, SELF)
+        await registry.create(route, obj, SELF, writer=writer)
     except errors.ApiError as error:
         if error.reason != "AlreadyExists":
             raise
         if replace:
-            await registry.update(route, lambda old: old | content, SELF, merge=main)
+            await registry.update(route, lambda old: old | content, SELF, merge=main, writer=writer)

@@ -8,12 +8,20 @@ from typing import Any, Protocol
 import msgspec
 
 from shepherd.api import errors
-from shepherd.api.decode import Decoded, FieldValidation, decode_object, field_validation
+from shepherd.api.decode import (
+    Decoded,
+    FieldValidation,
+    decode_object,
+    field_validation,
+    media_type,
+)
 from shepherd.api.kinds import POD, SERVICE, SERVICE_ACCOUNT
+from shepherd.api.managedfields import APPLY, UPDATE, Writer
+from shepherd.api.meta import format_time
 from shepherd.api.resource import Object
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
-from shepherd.server import reads, registry
+from shepherd.server import ownership, patches, reads, registry
 from shepherd.server.codec import decode
 from shepherd.server.conversion import stored_fields, to_served, to_stored
 from shepherd.server.deletion import DeleteOptions
@@ -21,11 +29,13 @@ from shepherd.server.forms import Form, Plain, choose
 from shepherd.server.hub import Hub
 from shepherd.server.patches import Kind, Patcher, patcher
 from shepherd.server.registry import Registry, Written
-from shepherd.server.routes import Route
+from shepherd.server.routes import TRUE, Route
 from shepherd.server.selection import Selection, select
 from shepherd.server.watch import Watch, WatchOptions
 
 JSON = "application/json"
+_MOST_WARNINGS, _WARNING_LENGTH, _WARNINGS_LENGTH = 32, 256, 4096
+"""Limits of the Warning header: texts, characters of each, and of all (apiserver's are alike)."""
 _SHOWN_WHEN_DELETED = (POD, SERVICE, SERVICE_ACCOUNT)
 """Kinds whose DELETE answers with the object; the others answer with a Status, as upstream."""
 
@@ -60,6 +70,32 @@ class Call:
     def patch(self, group: str, version: str, kind: str) -> Patcher:
         """The body as a patch of an object of that kind. Raises ApiError 400, 415."""
         return patcher(self.request, (group, version, kind), self.validation)
+
+    @property
+    def applies(self) -> bool:
+        """Whether this is a server-side apply."""
+        content_type = self.request.headers.get("content-type", "")
+        return self.route.verb == "patch" and media_type(content_type) == patches.APPLY
+
+    def writer(self, now: float) -> Writer:
+        """Who writes, for managedFields. Raises ApiError 422."""
+        applying = self.applies
+        return Writer(
+            ownership.manager_of(self.request, self.query, self.route.verb, applying=applying),
+            APPLY if applying else UPDATE,
+            self.route.resource.api_version,
+            self.route.sub,
+            format_time(now),
+        )
+
+    def config(self, group: str, version: str, kind: str) -> Decoded:
+        """The body of an apply to an object of that kind. Raises ApiError 400."""
+        return ownership.read_config(self.request, group, version, kind, self.validation)
+
+    @property
+    def force(self) -> bool:
+        """Whether an apply takes fields from their owners."""
+        return self.query.get("force", "") in TRUE
 
     @property
     def dry_run(self) -> bool:
@@ -137,14 +173,35 @@ class Handlers:
         form = self._form(call)
         decoded = call.body(*call.kind)
         obj = _stored(call.route, decoded.object)
-        written = await self.registry.create(call.route, obj, call.user, dry_run=call.dry_run)
+        writer = call.writer(self.now())
+        written = await self.registry.create(
+            call.route, obj, call.user, writer=writer, dry_run=call.dry_run
+        )
         return _written(form, written, decoded.warnings, code=201)
 
     async def update(self, call: Call, merge: registry.Merge = registry.main) -> Response:
         return await self._change(call, lambda old: call.body(*call.kind), merge)
 
     async def patch(self, call: Call, merge: registry.Merge = registry.main) -> Response:
+        if call.applies:
+            return await self._apply(call, merge)
         return await self._change(call, call.patch(*call.kind), merge)
+
+    async def _apply(self, call: Call, merge: registry.Merge) -> Response:
+        form = self._form(call)
+        writer = call.writer(self.now())
+        decoded = call.config(*call.kind)
+        config = _stored(call.route, decoded.object)
+        written = await self.registry.apply(
+            call.route,
+            ownership.applicable(call.route.resource, config, call.route.sub),
+            call.user,
+            writer=writer,
+            merge=merge,
+            force=call.force,
+            dry_run=call.dry_run,
+        )
+        return _written(form, written, decoded.warnings, code=201 if written.created else 200)
 
     async def _change(self, call: Call, change: Patcher, merge: registry.Merge) -> Response:
         """Update the object by `change`, which sees and makes it as it is served."""
@@ -156,8 +213,9 @@ class Handlers:
             warnings[:] = wanted.warnings
             return _stored(call.route, wanted.object)
 
+        writer = call.writer(self.now())
         written = await self.registry.update(
-            call.route, make, call.user, merge=merge, dry_run=call.dry_run
+            call.route, make, call.user, merge=merge, writer=writer, dry_run=call.dry_run
         )
         return _written(form, written, warnings)
 
@@ -197,11 +255,30 @@ def json_answer(value: Any, code: int = 200) -> Response:
 
 
 def warn(response: Response, warnings: "list[str]") -> Response:
-    """Tell the user (RFC 7234 section 5.5; kubectl prints them)."""
-    if warnings:
-        texts = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
-        response.headers["warning"] = ", ".join(f'299 - "{text}"' for text in texts)
+    """Tell the user (RFC 7234 section 5.5; kubectl prints them), as much as fits: clients refuse
+    answers with long headers."""
+    told: dict[str, None] = {}
+    room = _WARNINGS_LENGTH
+    for warning in warnings:
+        text = _quotable(warning)
+        if text in told:
+            continue
+        if len(text) > room or len(told) == _MOST_WARNINGS:
+            told["there are more warnings, which do not fit in here"] = None
+            break
+        told[text] = None
+        room -= len(text)
+    if told:
+        response.headers["warning"] = ", ".join(f'299 - "{text}"' for text in told)
     return response
+
+
+def _quotable(text: str) -> str:
+    """As what stands between quotes in a header; cut to a line that a person still reads."""
+    if len(text) > _WARNING_LENGTH:
+        text = f"{text[:_WARNING_LENGTH]}..."
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _written(form: Form, written: Written, warnings: "list[str]", code: int = 200) -> Response:

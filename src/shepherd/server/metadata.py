@@ -17,9 +17,11 @@ _ANNOTATIONS_LIMIT = 256 * 1024
 _NEVER_STORED = ("resourceVersion", "selfLink", "managedFields")
 _FROM_CREATION = (
     "name", "namespace", "generateName", "uid", "creationTimestamp", "generation",
-    "deletionTimestamp", "deletionGracePeriodSeconds",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields",
 )  # fmt: skip
-_LONGEST_BASE = 63 - 5
+_SUFFIX = 5
+"""Letters of a generated name that are random."""
+_LONGEST_BASE = 63 - _SUFFIX
 """Of a generateName: longer ones are cut, so that the name remains a label."""
 _STANDARD_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes")
 
@@ -80,6 +82,12 @@ def generate_name(resource: Resource, metadata: Object, random: Random) -> None:
         error = errors.required("metadata.name", "name or generateName is required")
         raise errors.invalid(resource.group, resource.kind, "", [error])
     metadata["name"] = base[:_LONGEST_BASE] + name_suffix(random)
+
+
+def asked_name(metadata: Object) -> str:
+    """What the sender called the object: its generateName, if its name was made of that."""
+    base, name = metadata.get("generateName") or "", metadata["name"]
+    return base if base and name[:-_SUFFIX] == base[:_LONGEST_BASE] else name
 
 
 def carry(metadata: Object, old: Object) -> None:

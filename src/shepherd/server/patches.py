@@ -15,6 +15,7 @@ from shepherd.api.resource import Object
 from shepherd.api.schema import type_of
 from shepherd.api.strategic import strategic_merge
 from shepherd.lib.http import Request
+from shepherd.server.codec import encode
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -32,15 +33,10 @@ def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patche
     Raises ApiError 400, 415; the function 400, 422.
     """
     media = media_type(request.headers.get("content-type", ""))
-    if media == APPLY:
-        raise errors.unsupported_media_type(
-            "server-side apply is not served by this version: use kubectl apply without "
-            "--server-side"
-        )
     if media not in (MERGE, STRATEGIC, JSON_PATCH):
         raise errors.unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
-            f"{JSON_PATCH}, {MERGE}, {STRATEGIC}"
+            f"{JSON_PATCH}, {MERGE}, {STRATEGIC}, {APPLY}"
         )
     patch, problems = decode_value(request.body, media)
     if media != JSON_PATCH and not isinstance(patch, dict):
@@ -53,7 +49,12 @@ def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patche
         for field in ("kind", "apiVersion"):
             if patched.get(field) != old[field]:
                 raise errors.bad_request(f"{field}: the patch may not change it")
-        return check_object(patched, *kind, validation=validation, problems=problems)
+        try:
+            return check_object(patched, *kind, validation=validation, problems=problems)
+        except errors.ApiError as error:
+            text = encode(patch if media == STRATEGIC else patched).decode()
+            found = [errors.invalid_value("patch", text, error.message)]
+            raise errors.invalid("", "", "", found) from None
 
     return apply
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from shepherd.api import errors
+from shepherd.api import errors, managedfields
+from shepherd.api.managedfields import APPLY, UPDATE, Writer
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import User
-from shepherd.server import metadata
+from shepherd.server import metadata, ownership
 from shepherd.server.admission import Admission, Attributes
 from shepherd.server.codec import decode, encode, with_revision
 from shepherd.server.deletion import DeleteOptions, finished, mark
@@ -23,6 +24,7 @@ from shepherd.store.base import ConflictError, Delete, Item, Put, Store
 _MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
+_NO_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
 _NAMES_TO_TRY = 8
 _ATTEMPTS = 64
 """How often a write starts anew when others keep coming first."""
@@ -43,6 +45,8 @@ class Written:
     """0 for a dry run of a create: nothing was stored."""
     gone: bool = False
     """It is no longer stored; `value` is its last state."""
+    created: bool = False
+    """An apply found no such object and made it."""
     warnings: list[str] = field(default_factory=list)
     """What to tell who wrote the object itself."""
 
@@ -57,9 +61,18 @@ class Registry:
         self._random = random
 
     async def create(
-        self, route: Route, obj: Object, user: User, *, dry_run: bool = False
+        self,
+        route: Route,
+        obj: Object,
+        user: User,
+        *,
+        writer: Writer | None = None,
+        dry_run: bool = False,
     ) -> Written:
-        """Store a new object. 409 if it exists, 422 if it is not valid."""
+        """Store a new object. 409 if it exists, 422 if it is not valid.
+
+        What it sets becomes the `writer`'s; of an apply, without what is filled in.
+        """
         resource = route.resource
         metadata.check_target(route, obj)
         obj = metadata.normal_form(resource, obj)
@@ -67,7 +80,11 @@ class Registry:
             obj.pop("status", None)
         named = bool(obj["metadata"].get("name"))
         metadata.begin(resource, obj["metadata"], self._clock.now(), self._random)
+        if writer and writer.operation == APPLY:
+            ownership.track_new(resource, obj, writer)
         resource.default(obj)
+        if writer and writer.operation == UPDATE:
+            ownership.track_new(resource, obj, writer)
         asked = Attributes("create", route, obj, None, user)
         await self._admission.admit(asked)
         resource.prepare(obj, None)
@@ -86,23 +103,81 @@ class Registry:
                 return written
         raise errors.already_exists(route.group, resource.plural, taken)
 
+    async def apply(
+        self,
+        route: Route,
+        config: Object,
+        user: User,
+        *,
+        writer: Writer,
+        merge: Merge,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Written:
+        """Make the object what the configuration says, as far as it says anything.
+
+        409 that names the owners of the fields that are others', unless `force` takes them. An
+        object that is not there is created.
+        """
+        schema, content = ownership.schema_of(route.resource), encode(config)
+
+        def make(old: Object) -> Object:
+            return managedfields.apply(old, decode(content), schema, writer, force=force)
+
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self.update(
+                    route, make, user, merge=merge, writer=writer, dry_run=dry_run
+                )
+            except errors.ApiError as error:
+                if error.code != 404 or writer.subresource:
+                    raise
+            if uid := config["metadata"].get("uid"):
+                raise conflict(route, _NO_UID.format(uid))
+            try:
+                written = await self.create(
+                    route, decode(content), user, writer=writer, dry_run=dry_run
+                )
+            except errors.ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+            else:
+                written.created = True
+                return written
+        raise conflict(route, _MODIFIED)
+
     async def update(
-        self, route: Route, make: Make, user: User, *, merge: Merge, dry_run: bool = False
+        self,
+        route: Route,
+        make: Make,
+        user: User,
+        *,
+        merge: Merge,
+        writer: Writer | None = None,
+        dry_run: bool = False,
     ) -> Written:
         """Replace the object by what `make` wants, as far as `merge` lets it.
 
-        409 if the wanted object names a resourceVersion or uid that no longer holds.
+        What that changes becomes the `writer`'s. 409 if the wanted object names a resourceVersion
+        or uid that no longer holds.
         """
         for _ in range(_ATTEMPTS):
             item = await self.item(route)
             try:
-                return await self._update(route, item, make, user, merge, dry_run)
+                return await self._update(route, item, make, user, merge, writer, dry_run)
             except ConflictError as error:
                 await self._catch_up(route, error)
         raise conflict(route, _MODIFIED)
 
     async def _update(
-        self, route: Route, item: Item, make: Make, user: User, merge: Merge, dry_run: bool
+        self,
+        route: Route,
+        item: Item,
+        make: Make,
+        user: User,
+        merge: Merge,
+        writer: Writer | None,
+        dry_run: bool,
     ) -> Written:
         resource = route.resource
         old = decode(item.value)
@@ -110,12 +185,14 @@ class Registry:
         metadata.check_target(route, wanted)
         check_preconditions(route, wanted["metadata"], old, item.revision)
         new = merge(resource, wanted, old)
+        if writer:
+            ownership.track(resource, wanted, new, old, writer)
         asked = Attributes("update", route, new, old, user)
         if merge is main:
             await self._admission.admit(asked)
             resource.prepare(new, old)
             count_generation(resource, new, old)
-        if new == old:
+        if ownership.unchanged(new, old):
             return Written(item.value, item.revision)
         found = metadata.validate_update(new["metadata"], old["metadata"])
         if merge is main:
@@ -170,7 +247,11 @@ class Registry:
         gone, revision, stored = asked.operation == "delete", expected, False
         try:
             value = encode(asked.obj)
-            if not dry_run:
+            if dry_run:
+                there = await self.store.get(key)
+                if (found := there.revision if there else 0) != expected:
+                    raise ConflictError(key, expected, found)
+            else:
                 write = Delete(key, expected, value) if gone else Put(key, value, expected)
                 revision = await self.store.commit(write)
                 stored = True

@@ -15,7 +15,7 @@ from shepherd.api.selectors import NOTHING, selector_of
 from shepherd.lib.http import Response
 from shepherd.server import proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
-from shepherd.server.handlers import Call, Handlers, json_answer
+from shepherd.server.handlers import Call, Handlers, json_answer, warn
 
 Serve = Callable[[Handlers, Call], Awaitable[Response]]
 
@@ -68,8 +68,34 @@ async def _put_scale(handlers: Handlers, call: Call) -> Response:
 
 
 async def _patch_scale(handlers: Handlers, call: Call) -> Response:
+    if call.applies:
+        return await _apply_scale(handlers, call)
     patch = call.patch("autoscaling", "v1", "Scale")
     return await _write_scale(handlers, call, lambda scale: patch(scale).object)
+
+
+async def _apply_scale(handlers: Handlers, call: Call) -> Response:
+    """An apply to the scale is one of spec.replicas to the object itself."""
+    decoded = call.config("autoscaling", "v1", "Scale")
+    scale, resource = decoded.object, call.route.resource
+    config: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
+    config["metadata"] = scale.get("metadata") or {}
+    if "replicas" in (scale.get("spec") or {}):
+        config["spec"] = {"replicas": _replicas(scale)}
+    written = await handlers.registry.apply(
+        call.route,
+        config,
+        call.user,
+        writer=call.writer(handlers.now()),
+        merge=registry.main,
+        force=call.force,
+        dry_run=call.dry_run,
+    )
+    return warn(_scale_answer(written), decoded.warnings)
+
+
+def _scale_answer(written: registry.Written) -> Response:
+    return json_answer(scale_of(with_revision(decode(written.value), written.revision)))
 
 
 async def _write_scale(
@@ -87,10 +113,14 @@ async def _write_scale(
         return present | {"metadata": metadata, "spec": spec}
 
     written = await handlers.registry.update(
-        call.route, make, call.user, merge=registry.main, dry_run=call.dry_run
+        call.route,
+        make,
+        call.user,
+        merge=registry.main,
+        writer=call.writer(handlers.now()),
+        dry_run=call.dry_run,
     )
-    obj = with_revision(decode(written.value), written.revision)
-    return json_answer(scale_of(obj))
+    return _scale_answer(written)
 
 
 def _replicas(scale: Object) -> int:

@@ -125,9 +125,12 @@ class Program:
             self.process = None
 
     def discard(self) -> None:
-        """End it with all its pods, and remove its data."""
+        """End it with all its pods, and remove its data.
+
+        Raises OSError when a mount was left behind.
+        """
         self.stop()
         self.flags.append("--stop-pods")
         self.start().wait_ready()
         self.stop()
-        shutil.rmtree(self.data_dir, ignore_errors=True)
+        shutil.rmtree(self.data_dir)

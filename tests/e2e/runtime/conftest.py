@@ -37,7 +37,7 @@ async def open_runtime(tmp_path: Path, instance: str) -> AsyncIterator[OpenRunti
     yield open_one
     async with AsyncExitStack() as stack:
         for runtime in opened:
-            stack.push_async_callback(runtime.close)
+            stack.push_async_callback(runtime.close, remove=True)
             for sandbox in await runtime.sandboxes():
                 await runtime.remove_sandbox(sandbox.id)
 

@@ -407,3 +407,21 @@ async def test_removal_leaves_no_mount_cgroup_link_or_file(
     assert f"{root}/sandboxes" not in mounts
     assert not list(Path("/sys/fs/cgroup").glob(f"**/{instance}/*{container.id[:36]}*"))
     await until(lambda: not any(name.startswith("veth") for _, name in socket.if_nameindex()))
+
+
+# The end of an agent whose containers were stopped
+
+
+async def test_nothing_is_left_in_the_kernel_and_the_ends_are_still_known(
+    runtime_harness: Harness, tmp_path: Path, instance: str
+) -> None:
+    ended = await run(runtime_harness, "exit 7")
+    await runtime_harness.runtime.close(remove=True)
+    assert kernel.mount_points(tmp_path) == []
+    assert not [*Path("/sys/fs/cgroup").glob(f"**/{instance}")]
+    assert instance not in [name for _, name in socket.if_nameindex()]
+    runtime_harness.runtime = await runtime_harness.reopen()
+    sandbox = await runtime_harness.runtime.sandbox(ended.sandbox_id)
+    assert sandbox is not None
+    assert not sandbox.ready
+    assert [c.exit_code for c in sandbox.containers] == [7]

@@ -121,4 +121,4 @@ async def test_without_a_range_only_host_network_pods_run(instance: str, tmp_pat
         assert made.addresses == ("10.44.1.2",)
         await runtime.remove_sandbox(made.id)
     finally:
-        await runtime.close()
+        await runtime.close(remove=True)

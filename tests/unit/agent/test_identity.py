@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from cryptography import x509
 
 from shepherd.agent.identity import (
     Identity,
@@ -157,7 +158,7 @@ async def test_certificates_are_renewed_by_what_they_prove(
 ) -> None:
     identity = await ensure(tmp_path, server.url, server.token)
     before = (tmp_path / "client.crt").read_bytes()
-    monkeypatch.setattr(Identity, "renewal_due", lambda self: CLOCK.now() + 0.05)
+    monkeypatch.setattr(Identity, "renewal_due", lambda self, addresses: CLOCK.now() + 0.05)
     transport = HttpTransport(server.url, ssl=identity.client_ssl())
     renewing = asyncio.create_task(
         keep_fresh(
@@ -165,5 +166,24 @@ async def test_certificates_are_renewed_by_what_they_prove(
         )
     )
     await eventually(lambda: (tmp_path / "client.crt").read_bytes() != before)
+    await cancel_and_wait(renewing)
+    await transport.close()
+
+
+async def test_a_node_that_has_moved_gets_a_certificate_for_its_new_address(
+    server: Server, tmp_path: Path
+) -> None:
+    await ensure(tmp_path, server.url, server.token)
+    again = await ensure(tmp_path, server.url, "")
+    assert again.renewal_due(["127.0.0.1"]) > CLOCK.now()
+    transport = HttpTransport(server.url, ssl=again.client_ssl())
+    moved = ["192.0.2.7"]
+    renewing = asyncio.create_task(
+        keep_fresh(again, Client(transport), addresses=moved, clock=CLOCK, random=Random(1))
+    )
+    await eventually(lambda: again.renewal_due(moved) > CLOCK.now())
+    serving = x509.load_pem_x509_certificate((tmp_path / "serving.crt").read_bytes())
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == moved
     await cancel_and_wait(renewing)
     await transport.close()

@@ -170,3 +170,12 @@ def test_the_patch_is_what_differs(make_view: Any) -> None:
     }  # fmt: skip
     assert "startTime" not in changes
     assert patch(new, new) == {}
+
+
+def test_a_reason_goes_with_the_state_that_it_explained(make_view: Any) -> None:
+    before = status(make_view("main web: -"), {})
+    ready = next(c for c in before["conditions"] if c["type"] == "Ready")
+    assert ready["reason"] == "ContainersNotReady"
+    after = status(make_view("main web: running"), before)
+    change = next(c for c in patch(before, after)["conditions"] if c["type"] == "Ready")
+    assert (change["status"], change["reason"], change["message"]) == ("True", None, None)

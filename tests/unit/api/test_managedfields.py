@@ -93,13 +93,12 @@ def test_a_conflict_names_manager_and_field() -> None:
         apply(live, deployment({"replicas": 5}), TYPE, applier())
     assert caught.value.code == 409
     assert caught.value.message == (
-        'Apply failed with 1 conflict: conflict with "kubectl-create" using apps/v1 at '
-        "2026-01-01T00:00:00Z: .spec.replicas"
+        'Apply failed with 1 conflict: conflict with "kubectl-create" using apps/v1: .spec.replicas'
     )
     assert caught.value.details["causes"] == [
         {
             "reason": "FieldManagerConflict",
-            "message": 'conflict with "kubectl-create" using apps/v1 at 2026-01-01T00:00:00Z',
+            "message": 'conflict with "kubectl-create" using apps/v1',
             "field": ".spec.replicas",
         }
     ]

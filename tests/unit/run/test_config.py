@@ -55,6 +55,14 @@ def test_the_defaults_are_the_documented_ones() -> None:
         (["--service-cidr", "10.0.0.0/30"], "--service-cidr '10.0.0.0/30' must be"),
         (["--insecure", "--addr", ":9876"], "--addr ':9876' must be a loopback address"),
         (["--token-file", "/nowhere"], "--token-file '/nowhere' cannot be read"),
+        (["--data-dir", ""], "--data-dir '' is not a directory"),
+        (["--node-name", "Not_A_Name"], "--node-name 'not_a_name' is not a node name"),
+        (["--node-name", "n" * 53], "at most 52"),
+        (
+            ["--pod-cidr", "10.0.0.0/16", "--service-cidr", "10.0.1.0/24"],
+            "--pod-cidr '10.0.0.0/16' and --service-cidr '10.0.1.0/24' must not overlap",
+        ),
+        (["--max-pids", "0"], "--max-pids '0' is not a number of processes"),
         (["--node-ip", "x"], "--node-ip 'x' is not an IP address"),
         (["--registry-mirror", "docker.io"], "--registry-mirror 'docker.io' must be REGISTRY=HOST"),
         (["--adr", ":1"], "unrecognized arguments: --adr"),
@@ -65,6 +73,11 @@ def test_mistakes_name_the_value_and_the_cure(arguments: list[str], text: str) -
         parse(arguments)
     assert text in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_relative_data_directory_is_meant_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/tmp")
+    assert parse(["--data-dir", "x"]).data_dir == Path("/tmp/x")
 
 
 def test_insecure_listens_on_loopback_by_default() -> None:

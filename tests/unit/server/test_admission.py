@@ -62,6 +62,17 @@ async def test_warnings_of_a_kind_reach_the_user(api: Any) -> None:
         assert "warning" not in answer.headers
 
 
+async def test_warnings_stay_within_what_clients_take(api: Any) -> None:
+    unknown = {f"field\n{number}{'x' * 500}": 1 for number in range(500)}
+    body = {"metadata": {"name": "a"}} | unknown
+    answer = await api.ask("POST", "/api/v1/namespaces/default/configmaps", body)
+    assert answer.code == 201
+    header = answer.headers["warning"]
+    assert len(header) < 6000
+    assert "\n" not in header
+    assert header.endswith('299 - "there are more warnings, which do not fit in here"')
+
+
 async def test_the_namespaces_of_a_cluster_are_there(api: Any) -> None:
     listed = await api.ok("GET", "/api/v1/namespaces")
     names = {item["metadata"]["name"] for item in listed["items"]}

@@ -61,13 +61,6 @@ async def test_a_bad_patch_is_refused(api: Any, content_type: str, body: bytes) 
     assert api.store.revision == revision
 
 
-async def test_server_side_apply_is_refused_with_its_reason(api: Any) -> None:
-    status = await api.fails(
-        415, "PATCH", f"{CONFIG_MAPS}/a", {}, content_type="application/apply-patch+yaml"
-    )
-    assert "server-side apply" in status["message"]
-
-
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

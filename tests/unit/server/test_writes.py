@@ -26,7 +26,7 @@ async def test_what_the_client_cannot_set_is_set_by_the_server(api: Any) -> None
     assert metadata["resourceVersion"]
     assert metadata["creationTimestamp"]
     assert metadata["namespace"] == "default"
-    assert not {"selfLink", "deletionTimestamp", "managedFields"} & set(metadata)
+    assert not {"selfLink", "deletionTimestamp"} & set(metadata)
 
 
 async def test_a_second_create_conflicts(api: Any) -> None:

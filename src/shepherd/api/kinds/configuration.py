@@ -36,9 +36,10 @@ _JSON_KEYS = (".dockerconfigjson", ".dockercfg")
 
 def _default_secret(secret: Object) -> None:
     fill(secret, {"type": "Opaque"})
+    overlay_string_data(secret)
 
 
-def _prepare_secret(secret: Object, old: Object | None) -> None:
+def overlay_string_data(secret: Object) -> None:
     """`stringData` is only written: it is laid over `data`, and never read back."""
     if texts := secret.pop("stringData", None):
         encoded = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
@@ -133,7 +134,6 @@ SECRET = Resource(
     plural="secrets",
     columns=(Column("Type", _secret_type, description="What the data is for."), _DATA, AGE),
     default=_default_secret,
-    prepare=_prepare_secret,
     validate=_validate_secret,
     validate_update=_validate_secret_update,
     fields=lambda secret: {"type": _secret_type(secret, 0)},

@@ -24,6 +24,8 @@ _IDLE_SECURITY_FIELDS = ("appArmorProfile", "procMount", "seLinuxOptions", "wind
 _LIVE_VOLUMES = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "hostPath", "name", "projected", "secret")
 )
+_FOLLOWED = frozenset(("configMap", "downwardAPI", "projected", "secret"))
+"""Volumes that change with what they are made of."""
 _LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret"))
 _NO_START = f"{NO_EFFECT}; pods with it do not start"
 _REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
@@ -53,10 +55,14 @@ def _spec_warnings(spec: Object, path: str) -> Warnings:
         yield from _volume_warnings(volume, f"{path}.volumes[{index}]")
     yield from _repeats(spec.get("imagePullSecrets"), "name", f"{path}.imagePullSecrets")
     yield from _repeats(spec.get("hostAliases"), "ip", f"{path}.hostAliases")
+    followed = {
+        volume.get("name") for volume in spec.get("volumes") or () if volume.keys() & _FOLLOWED
+    }
     ports: dict[str, tuple[str, Object]] = {}
     for kind in CONTAINER_LISTS:
         for index, container in enumerate(spec.get(kind) or ()):
             yield from _container_warnings(container, f"{path}.{kind}[{index}]", ports)
+            yield from _frozen_mounts(container, f"{path}.{kind}[{index}]", followed)
 
 
 def _idle(obj: Object | None, fields: tuple[str, ...], path: str) -> Warnings:
@@ -74,6 +80,17 @@ def _volume_warnings(volume: Object, path: str) -> Warnings:
         for kind in part:
             if kind not in _LIVE_PROJECTIONS:
                 yield f"{path}.projected.sources[{index}].{kind}: {_NO_START}"
+
+
+def _frozen_mounts(container: Object, path: str, followed: set[str]) -> Warnings:
+    """Whole volumes follow their source; a mount of a part keeps the file it began with."""
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        part = "subPath" if mount.get("subPath") else "subPathExpr"
+        if mount.get(part) and mount.get("name") in followed:
+            yield (
+                f"{path}.volumeMounts[{index}].{part}: does not follow changes of what "
+                f'volume "{mount["name"]}" is made of; a mount of the whole volume does'
+            )
 
 
 def _repeats(items: list[Object] | None, key: str, path: str) -> Warnings:

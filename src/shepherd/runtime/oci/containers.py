@@ -198,6 +198,11 @@ class ContainerStore:
         self._cgroups.kill(self.cgroup(record.config))
         self._discard(record.id, self.cgroup(record.config))
 
+    def take_down(self, record: ContainerRecord) -> None:
+        """Let an ended container hold nothing in the kernel; its record stays."""
+        self._cgroups.kill(self.cgroup(record.config))
+        kernel.unmount(self.folder(record.id) / "rootfs")
+
     def _discard(self, container_id: str, cgroup: str = "") -> None:
         """Remove whatever there is of a container; absent is fine."""
         folder = self.folder(container_id)

@@ -52,6 +52,12 @@ masquerade
 """
 
 
+def removal(instance: str) -> str:
+    """A script that takes the table away."""
+    name = table_name(instance)
+    return f"table ip {name}\ndelete table ip {name}\n"
+
+
 def change(verb: str, instance: str, address: str, ports: Iterable[HostPort]) -> str:
     """A script that adds or deletes (`verb`) the host ports of the pod at `address`."""
     name = table_name(instance)

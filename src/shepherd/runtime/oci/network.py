@@ -92,6 +92,12 @@ def prepare_bridge(config: NetworkConfig, subnet: Subnet) -> None:
     write_setting(f"/proc/sys/net/ipv4/conf/{config.bridge}/route_localnet", "1")
 
 
+def remove_bridge(name: str) -> None:
+    """Take the bridge away, with its address and routes. Absent is fine."""
+    with Netlink() as netlink:
+        netlink.run(rtnetlink.link_delete(name), ignore=rtnetlink.MISSING)
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """Where a sandbox is plugged in."""

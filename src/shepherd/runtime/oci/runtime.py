@@ -22,7 +22,7 @@ from shepherd.runtime.base import (
     SheepError,
     Stats,
 )
-from shepherd.runtime.oci import hostports, monitor, network
+from shepherd.runtime.oci import hostports, kernel, monitor, network
 from shepherd.runtime.oci.cgroups import Cgroups
 from shepherd.runtime.oci.changes import Changes
 from shepherd.runtime.oci.containers import ContainerRecord, ContainerStore
@@ -125,13 +125,27 @@ class OciRuntime:
                 info = self._containers.inspect(container)
                 sandbox.containers[container.id] = HeldContainer(container, info)
 
-    async def close(self) -> None:
+    async def close(self, *, remove: bool = False) -> None:
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, *self._tasks.values(), return_exceptions=True)
+        if remove:
+            await self._workers.run(self._take_down)
         await self._workers.close()
         await self._image_workers.close()
         self._nft.close()
+        if remove:
+            await asyncio.to_thread(kernel.unmount, self._volatile)
+
+    def _take_down(self) -> None:
+        for sandbox in self._held.values():
+            for container in sandbox.containers.values():
+                self._containers.take_down(container.record)
+            self._sandboxes.take_down(sandbox.record.id)
+        self._cgroups.remove(f"/{self._instance}")
+        if self._plug is not None:
+            network.remove_bridge(self._plug.bridge)
+            self._nft.run(hostports.removal(self._instance))
 
     def describe(self) -> RuntimeInfo:
         return RuntimeInfo(

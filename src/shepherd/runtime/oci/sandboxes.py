@@ -145,6 +145,11 @@ class SandboxStore:
 
     def remove(self, sandbox_id: str) -> None:
         """Let go of all; its containers are gone by now. Absent is fine."""
+        self.take_down(sandbox_id)
+        shutil.rmtree(self.folder(sandbox_id), ignore_errors=True)
+
+    def take_down(self, sandbox_id: str) -> None:
+        """Let it hold nothing in the kernel; its record stays."""
         folder = self.folder(sandbox_id)
         if (folder / "pause").exists():
             self._cgroups.kill(f"{self.cgroup(sandbox_id)}/pause")
@@ -152,7 +157,6 @@ class SandboxStore:
         network.unpin(folder)
         kernel.unmount(folder / "shm")
         self._cgroups.remove(self.cgroup(sandbox_id))
-        shutil.rmtree(folder, ignore_errors=True)
 
     def _pinned(self, config: SandboxConfig) -> dict[str, str]:
         names = {"net": "network", "ipc": "ipc", "uts": "uts"}

@@ -287,6 +287,16 @@ def test_a_gated_pod_may_still_be_told_where_to_run() -> None:
             f"{C}.ports[1]: duplicate port definition with {C}.ports[0]",
         ),
         (
+            {
+                "spec": {
+                    "volumes": [{"name": "v", "configMap": {"name": "c"}}],
+                    "containers": [{"name": "c", "volumeMounts": [{"name": "v", "subPath": "a"}]}],
+                }
+            },
+            f'{C}.volumeMounts[0].subPath: does not follow changes of what volume "v" is made of; '
+            "a mount of the whole volume does",
+        ),
+        (
             new(terminationGracePeriodSeconds=-1),
             "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid "
             "and will be treated as 1",

@@ -201,8 +201,8 @@ def b64(text: str) -> str:
 
 def test_string_data_is_laid_over_data_and_not_kept() -> None:
     obj = {"data": {"a": b64("old"), "b": b64("b")}, "stringData": {"a": "new", "c": ""}}
-    SECRET.prepare(obj, None)
-    assert obj == {"data": {"a": b64("new"), "b": b64("b"), "c": ""}}
+    SECRET.default(obj)
+    assert obj == {"type": "Opaque", "data": {"a": b64("new"), "b": b64("b"), "c": ""}}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,204 @@
+"""`Embedded`: a cluster of `Parts` on a socket of this machine, inside an `IdleLoop`."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from shepherd.api.errors import ApiError
+from shepherd.api.kinds import NAMESPACE, NODE
+from shepherd.api.meta import object_key, split_key
+from shepherd.api.resource import Object
+from shepherd.client.kubeconfig import Kubeconfig
+from shepherd.controllers.manager import ControllerConfig
+from shepherd.lib.files import write_private
+from shepherd.lib.httpd import HttpServer, serve
+from shepherd.server.auth import CredentialAuthenticator, InsecureAuthenticator
+from shepherd.server.pki import Pki
+from shepherd.server.proxy import streams_body
+from shepherd.server.tokens import ServiceAccountTokens
+from shepherd.store.base import ConflictError, Delete, Span
+from shepherd.testing.clock import IdleLoop, MovableClock
+from shepherd.testing.faults import Injector
+from shepherd.testing.parts import Parts, PartsConfig
+from shepherd.testing.settings import Settings
+from shepherd.testing.wire import NO_FAULTS, Faults
+
+HOST = "127.0.0.1"
+RUNTIMES = ("hollow", "oci")
+_DELETION_SECONDS = 5.0
+"""How long the end of a namespace may take, before what is left in it is swept out."""
+
+_made: dict[str, str] = {}
+"""The certificates of this process, by file: clusters share them, for making them takes longer
+than starting one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """What kind of cluster a test wants."""
+
+    nodes: int = 1
+    runtime: str = "hollow"
+    """`hollow` for simulated containers; `oci` for real ones, on one node and as root."""
+    tls: bool = False
+    """HTTPS, and clients that prove who they are. Plain HTTP is the default: every client is an
+    administrator unless it shows a service account's token, and no keys need be made (a quarter
+    of a second, once per process). With real containers that would make every user of this
+    machine its root, so there it is HTTPS always."""
+    faults: Faults = NO_FAULTS
+    """By chance, from `seed`: what the network does to the cluster's own parts."""
+    client_faults: Faults = NO_FAULTS
+    """The same for the clients on the socket."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.runtime not in RUNTIMES:
+            raise ValueError(f"runtime {self.runtime!r}: choose one of {', '.join(RUNTIMES)}")
+        if self.runtime == "oci" and self.nodes != 1:
+            raise ValueError("with runtime='oci' there is one node: this machine")
+
+    @property
+    def secure(self) -> bool:
+        return self.tls or self.runtime == "oci"
+
+
+class Embedded:
+    """A cluster that runs."""
+
+    def __init__(
+        self, group: asyncio.TaskGroup, directory: Path, loop: IdleLoop, config: ClusterConfig
+    ) -> None:
+        self.clock = MovableClock(loop)
+        self.directory = directory
+        self._pki = _open_pki(directory / "pki", self.clock) if config.secure else None
+        parts = PartsConfig(
+            seed=config.seed,
+            faults=config.faults,
+            controllers=ControllerConfig(ca=self._pki.ca if self._pki else ""),
+        )
+        self.parts = Parts(group, directory, clock=self.clock, config=parts)
+        tokens = ServiceAccountTokens(
+            secrets.token_bytes(32), clock=self.clock, random=self.parts.random("tokens")
+        )
+        proven = CredentialAuthenticator(self.parts.store, accounts=tokens)
+        self.parts.authenticator = proven if self._pki else InsecureAuthenticator(proven)
+        wire = self.parts.wire("clients", None, config.client_faults)
+        self.faults = Injector(wire, loop, self.clock)
+        self._config = config
+        self._httpd: HttpServer
+        self.settings: Settings
+
+    async def start(self) -> None:
+        """Return once the API answers and all nodes are ready."""
+        await self.parts.start_server()
+        self.parts.start_scheduler()
+        self.parts.start_controllers()
+        tls = self._pki.serving_context() if self._pki else None
+        self._httpd = await serve(self.faults.handle, HOST, ssl=tls, streamed=streams_body)
+        self.settings = self._settings("default", "kubeconfig")
+        await self.start_nodes([f"n{number + 1}" for number in range(self._config.nodes)])
+
+    async def start_nodes(self, names: Sequence[str]) -> None:
+        """Return once pods can run on them."""
+        for agent in [self.parts.start_node(name) for name in names]:
+            await agent.ready()
+        await self._schedulable(set(names))
+
+    async def _schedulable(self, waiting: set[str]) -> None:
+        """Return once the controllers have seen that the nodes are ready: before, a pod would be
+        tried in vain, and tried again after the scheduler's back-off of a second."""
+        async with aclosing(self.parts.client.watch(NODE, initial_events=True)) as events:
+            async for event in events:
+                if not event.object.get("spec", {}).get("taints"):
+                    waiting.discard(event.object["metadata"].get("name", ""))
+                if not waiting:
+                    return
+
+    async def cut_off(self, node: str, off: bool) -> None:
+        """Whether a node lacks a way to the server."""
+        cut = self.parts.nodes[node].wire.cut
+        cut.set() if off else cut.clear()
+
+    async def stop(self) -> None:
+        await self._httpd.close(grace_seconds=0.1)
+        await self.parts.stop()
+
+    # Namespaces
+
+    async def open_namespace(self) -> Settings:
+        """A namespace of a new name, and the way to it."""
+        name = f"test-{secrets.token_hex(4)}"
+        await self.parts.client.create(NAMESPACE, _namespace(name))
+        return self._settings(name, f"kubeconfig-{name}")
+
+    async def close_namespace(self, settings: Settings) -> None:
+        """Delete it with all that is in it.
+
+        What has not gone by itself after a while (because it waits for an operator that has ended)
+        is swept out: the next test finds nothing of it.
+        """
+        name = settings.context.namespace
+        settings.kubeconfig.unlink()
+        try:
+            await self.parts.client.delete(NAMESPACE, name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        try:
+            async with asyncio.timeout(_DELETION_SECONDS):
+                await self._gone(name)
+        except TimeoutError:
+            await self._sweep(name)
+
+    async def _gone(self, name: str) -> None:
+        """Return once there is no such namespace."""
+        client, chosen = self.parts.client, f"metadata.name={name}"
+        found = await client.list(NAMESPACE, field_selector=chosen)
+        if not found.items:
+            return
+        events = client.watch(
+            NAMESPACE, field_selector=chosen, resource_version=found.resource_version
+        )
+        async with aclosing(events):
+            async for event in events:
+                if event.type == "DELETED":
+                    return
+
+    async def _sweep(self, namespace: str) -> None:
+        """Delete objects whatever their finalizers say, and the namespace last."""
+        page = await self.parts.store.list(Span("", chr(0x10FFFF)))
+        keys = [item.key for item in page.items if split_key(item.key)[1] == namespace]
+        for key in (*keys, object_key(NAMESPACE, "", namespace)):
+            with suppress(ConflictError):
+                await self.parts.store.commit(Delete(key))
+
+    # Plumbing
+
+    def _settings(self, namespace: str, file: str) -> Settings:
+        address, pki = f"{HOST}:{self._httpd.port}", self._pki
+        context = Kubeconfig(f"http://{address}", namespace=namespace)
+        if pki:
+            context = Kubeconfig(
+                f"https://{address}",
+                namespace=namespace,
+                ca=pki.ca,
+                certificate=pki.admin.certificate,
+                key=pki.admin.key,
+            )
+        return Settings.write(self.directory / file, context)
+
+
+def _open_pki(directory: Path, clock: MovableClock) -> Pki:
+    """Certificates of this process, made at its first cluster that wants TLS."""
+    for name, text in _made.items():
+        write_private(directory / name, text)
+    pki = Pki.open(directory, clock=clock)
+    _made.update((file.name, file.read_text()) for file in directory.iterdir())
+    return pki
+
+
+def _namespace(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

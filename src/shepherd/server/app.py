@@ -91,7 +91,7 @@ class ApiServer:
         user = await self._authenticator.authenticate(request)
         if path.startswith(_HEALTH):
             return self._health(path, "verbose" in dict(request.query))
-        if path == "/version":
+        if path.rstrip("/") == "/version":
             return json_answer(VERSION)
         route = self._routes.find(request)
         if route is None:

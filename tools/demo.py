@@ -74,7 +74,7 @@ def _what_to_try(kubeconfig: Path) -> None:
 In another terminal:
 
   export KUBECONFIG={kubeconfig}
-  curl http://{address}/                        # each pod answers with its own name
+  curl http://{address}/                 # each pod answers with its own name
   kubectl get pods -o wide                      # or .venv/bin/sheepctl, .venv/bin/kubectl
   kubectl scale deployment/web --replicas=5
   kubectl logs deployment/web
@@ -96,7 +96,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(server.pid, signal.SIGTERM))
     _wait_for_node(server, kubeconfig)
-    if _sheepctl(kubeconfig, "apply", "-f", str(EXAMPLE)).returncode == 0:
+    if _sheepctl(kubeconfig, "apply", "--wait", "-f", str(EXAMPLE)).returncode == 0:
         _sheepctl(kubeconfig, "get", "pods", "-o", "wide")
         _what_to_try(kubeconfig)
     sys.exit(server.wait())

@@ -1,8 +1,9 @@
 """The agent's own HTTP endpoints, under kubelet's names; only the server calls them.
 
 `GET /healthz`, `GET /pods`, `GET /stats/summary`,
-`GET /containerLogs/{namespace}/{pod}/{container}`, and Shepherd's own `GET /images` and
-`POST /images/load` (the archive as a streamed body).
+`GET /containerLogs/{namespace}/{pod}/{container}`, `/exec/{namespace}/{pod}/{container}`,
+`/attach/{namespace}/{pod}/{container}`, `/portForward/{namespace}/{pod}` (see `streams`), and
+Shepherd's own `GET /images` and `POST /images/load` (the archive as a streamed body).
 """
 
 import asyncio
@@ -17,8 +18,10 @@ from shepherd.agent.logs import LogOptions, attempts, read
 from shepherd.agent.node import Node
 from shepherd.agent.pod_state import BoundPod, by_name
 from shepherd.agent.pods import Pods
+from shepherd.agent.stats import NodeStats
+from shepherd.agent.streams.endpoints import StreamEndpoints
 from shepherd.api import errors
-from shepherd.api.meta import format_time, parse_time
+from shepherd.api.meta import parse_time
 from shepherd.api.resource import Object
 from shepherd.lib.http import Request, Response
 from shepherd.runtime.base import SheepError
@@ -33,6 +36,8 @@ class Endpoints:
         self._node = node
         self._pods = pods
         self._insecure = insecure
+        self._stats = NodeStats(node.config.node_name, node.runtime, node.clock)
+        self._streams = StreamEndpoints(node.runtime, pods)
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -48,11 +53,17 @@ class Endpoints:
         match (request.method, request.path.strip("/").split("/")):
             case ("GET", ["containerLogs", namespace, pod, container]):
                 return await self._logs(request, namespace, pod, container)
+            case ("GET" | "POST", ["exec", namespace, pod, container]):
+                return await self._streams.exec(request, namespace, pod, container)
+            case ("GET" | "POST", ["attach", namespace, pod, container]):
+                return await self._streams.attach(request, namespace, pod, container)
+            case ("GET" | "POST", ["portForward", namespace, pod]):
+                return await self._streams.port_forward(request, namespace, pod)
             case ("GET", ["pods"]):
                 return _json({"kind": "PodList", "apiVersion": "v1", "metadata": {},
                               "items": [_shown(pod) for pod in self._pods.all()]})  # fmt: skip
             case ("GET", ["stats", "summary"]):
-                return _json(await self._summary())
+                return _json(await self._stats.summary())
             case ("GET", ["images"]):
                 return _json({"images": await self._images()})
             case ("POST", ["images", "load"]):
@@ -123,37 +134,14 @@ class Endpoints:
                     await asyncio.to_thread(file.write, chunk)
             images = await self._node.images.load(path)
         except SheepError as error:
-            raise errors.bad_request(f"cannot import the archive: {error.message}") from error
+            # Only the sender knows the archive by a name that means something.
+            message = error.message.replace(path.name, "it")
+            raise errors.bad_request(f"cannot import the archive: {message}") from error
         except OSError as error:
             raise errors.insufficient_storage(f"cannot store the archive: {error}") from error
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
         return _json({"images": [{"id": i.id, "names": [*i.tags]} for i in images]})
-
-    # Statistics
-
-    async def _summary(self) -> Object:
-        """What the pods use (kubelet stats/v1alpha1 Summary, as far as it is known here)."""
-        runtime, stamp = self._node.runtime, format_time(self._node.clock.now())
-        pods = []
-        for sandbox in await runtime.sandboxes():
-            names = {container.id: container.name for container in sandbox.containers}
-            used = await runtime.stats(sandbox.id)
-            containers = [
-                {
-                    "name": names.get(container_id, ""),
-                    "cpu": {"time": stamp, "usageCoreNanoSeconds": stats.cpu_nanos},
-                    "memory": {"time": stamp, "workingSetBytes": stats.memory_bytes},
-                }
-                for container_id, stats in used.items()
-            ]
-            reference = {
-                "name": sandbox.pod_name,
-                "namespace": sandbox.pod_namespace,
-                "uid": sandbox.pod_uid,
-            }
-            pods.append({"podRef": reference, "containers": containers})
-        return {"node": {"nodeName": self._node.config.node_name}, "pods": pods}
 
 
 def log_options(request: Request, now: float) -> LogOptions:

@@ -6,6 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from shepherd.runtime.base import Stats
+
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _UNLIMITED_BYTES = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2**63."""
@@ -64,6 +66,16 @@ def use(path: Path) -> Use:
         disk_free_share=disk.f_bavail / max(1, disk.f_blocks),
         disk_inodes_free_share=disk.f_favail / disk.f_files if disk.f_files else 1.0,
         processes_free_share=1.0 - running / most,
+    )
+
+
+def stats() -> Stats:
+    """The CPU time that the machine worked since its boot, and the memory that it cannot free."""
+    user, nice, system, _, _, *interrupts = map(int, _text("/proc/stat").split()[1:9])
+    ticks = user + nice + system + sum(interrupts)
+    return Stats(
+        cpu_nanos=ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK"),
+        memory_bytes=_meminfo("MemTotal") - _meminfo("MemAvailable"),
     )
 
 

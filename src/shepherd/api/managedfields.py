@@ -4,25 +4,23 @@ Pure functions from the live object and the request to the new object with its m
 Source: apimachinery `util/managedfields`, structured-merge-diff `merge.Updater`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.api.errors import ApiError, bad_request
+from shepherd.api.errors import ApiError
 from shepherd.api.fieldset import (
+    MEMBER,
     FieldSet,
-    Path,
-    compare,
-    fields_of,
-    from_fields_v1,
-    merge,
+    difference,
+    intersection,
+    outside,
     path_text,
-    remove,
-    root,
-    to_fields_v1,
+    paths,
+    read,
+    union,
 )
-from shepherd.api.patch import same
 from shepherd.api.resource import Object
 from shepherd.api.schema import Type
+from shepherd.api.typed import compare, fields_of, merge, remove, root
 
 MAX_UPDATERS = 10
 """Entries of plain writes; older ones become one."""
@@ -31,16 +29,17 @@ ANCIENT_CHANGES = "ancient-changes"
 
 APPLY, UPDATE = "Apply", "Update"
 
-_UNTRACKED = frozenset(
-    {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
-    | {
-        ("f:metadata", f"f:{name}")
-        for name in (
-            "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName",
-            "generation", "managedFields", "resourceVersion",
-        )
-    }
-)  # fmt: skip
+_UNTRACKED: FieldSet = {
+    "f:apiVersion": MEMBER,
+    "f:kind": MEMBER,
+    "f:metadata": dict.fromkeys(
+        (
+            ".", "f:name", "f:namespace", "f:creationTimestamp", "f:selfLink", "f:uid",
+            "f:clusterName", "f:generation", "f:managedFields", "f:resourceVersion",
+        ),
+        MEMBER,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,70 +81,68 @@ _Claims = dict[tuple[str, ...], _Claim]
 
 
 def apply(
-    live: Object | None, config: Object, type: Type | None, writer: Writer,
-    *, force: bool = False, ignored: Sequence[Path] = (),
-) -> Object:  # fmt: skip
+    live: Object | None, config: Object, type: Type | None, writer: Writer, *, force: bool = False
+) -> Object:
     """The live object (None: there is none) with the applied configuration.
 
-    Fields that this applier owned and no longer names go, unless others own them too. `ignored`
-    are the beginnings of paths that this request does not write (`f:status` on the main
-    resource). An apply that changes nothing returns `live` itself. Raises ApiError: 400 for a
-    configuration of the wrong form, 409 that names the other owners, unless `force` takes the
-    fields from them.
+    Fields that this applier owned and no longer names go, unless others own them too. An apply
+    that changes nothing returns `live` itself. Raises ApiError: 400 for a configuration of the
+    wrong form, 409 that names the other owners, unless `force` takes the fields from them.
     """
-    if config.get("metadata", {}).get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
     node = root(type)
-    config = _bare(config)
     current = _bare(live or {})
-    claims = _claims(live or {})
-    if live and not claims and (fields := _tracked(fields_of(current, node), ())):
+    claims = _claims(_entries(live))
+    if live and not claims and (fields := difference(compare({}, current, node).set, _UNTRACKED)):
         before = Writer(BEFORE_FIRST_APPLY, UPDATE, live.get("apiVersion") or writer.api_version)
         claims[before.identity] = _Claim(before, fields)
     old_claims = dict(claims)
     last = claims.get(writer.identity)
-    claims[writer.identity] = _Claim(writer, _tracked(fields_of(config, node), ignored))
+    claims[writer.identity] = _Claim(writer, difference(fields_of(config, node), _UNTRACKED))
     result = merge(current, config, node)
     if last:
-        result = remove(result, node, _abandoned(last.fields, claims))
+        owned: FieldSet = {}
+        for claim in claims.values():
+            owned = union(owned, claim.fields)
+        result = remove(result, node, outside(last.fields, owned))
     changes = compare(current, result, node)
-    touched = frozenset(changes.added | changes.modified)
-    conflicts = {
-        identity: claim.fields & touched
+    conflicts = [
+        (claim.writer, found)
         for identity, claim in claims.items()
-        if identity != writer.identity and claim.fields & touched
-    }
+        if identity != writer.identity and (found := intersection(claim.fields, changes.set))
+    ]
     if conflicts and not force:
-        raise _conflict([(claims[identity].writer, found) for identity, found in conflicts.items()])
-    _take(claims, touched | changes.removed, keep=writer.identity)
-    if live and same(result, current) and _owners(claims) == _owners(old_claims):
+        raise _conflict(conflicts)
+    _take(claims, union(changes.set, changes.removed), keep=writer.identity)
+    if live and result == current and _owners(claims) == _owners(old_claims):
         return live
     return _with_claims(result, claims)
 
 
-def update(
-    live: Object | None, new: Object, type: Type | None, writer: Writer,
-    *, ignored: Sequence[Path] = (),
-) -> Object:  # fmt: skip
+def update(live: Object | None, new: Object, type: Type | None, writer: Writer) -> Object:
     """`new`, which replaces `live`, with managedFields that say what this writer changed.
 
-    The sender's own managedFields count if there are any; `[{}]` forgets all.
+    The sender's own managedFields count if there are any; `[{}]` forgets all, and then nothing is
+    tracked until the next apply.
     """
-    node = root(type)
-    given = new.get("metadata", {}).get("managedFields")
+    given, known = _entries(new), _entries(live)
     claims: _Claims = {}
     if given != [{}]:
-        claims = (_claims(new) if given else {}) or _claims(live or {})
-    if live and not claims:  # nobody asked for tracking, or the sender has ended it
-        return _bare(new)
-    changes = compare(_bare(live or {}), _bare(new), node)
-    taken = _tracked(frozenset(changes.added | changes.modified), ignored)
-    _take(claims, frozenset(changes.added | changes.modified | changes.removed))
+        claims = _claims(given, checked=given == known) or _claims(known)
+    new = _bare(new)
+    if live and not claims:
+        return new
+    changes = compare(_bare(live or {}), new, root(type))
+    taken = difference(changes.set, _UNTRACKED)
+    _take(claims, union(changes.set, changes.removed))
     if taken:
         left = claims.get(writer.identity)
-        fields = taken | (left.fields if left else frozenset())
-        claims[writer.identity] = _Claim(writer, fields)
-    return _with_claims(_bare(new), _capped(claims))
+        claims[writer.identity] = _Claim(writer, union(left.fields, taken) if left else taken)
+    return _with_claims(new, _capped(claims))
+
+
+def _entries(obj: Object | None) -> list[Object]:
+    """metadata.managedFields."""
+    return (obj or {}).get("metadata", {}).get("managedFields") or []
 
 
 def _bare(obj: Object) -> Object:
@@ -157,10 +154,10 @@ def _bare(obj: Object) -> Object:
     return obj | {"metadata": rest}
 
 
-def _claims(obj: Object) -> _Claims:
-    """What managedFields say; nothing if they are malformed, as upstream."""
+def _claims(entries: list[Object], *, checked: bool = True) -> _Claims:
+    """What entries say; nothing if they are malformed, as upstream. Stored ones are `checked`."""
     claims: _Claims = {}
-    for entry in obj.get("metadata", {}).get("managedFields") or []:
+    for entry in entries:
         writer = Writer(
             entry.get("manager", ""), entry.get("operation", ""), entry.get("apiVersion", ""),
             entry.get("subresource", ""), entry.get("time", ""),
@@ -168,11 +165,11 @@ def _claims(obj: Object) -> _Claims:
         sound = entry.get("fieldsType") == "FieldsV1" and writer.operation in {APPLY, UPDATE}
         if not sound or not writer.api_version:
             return {}
+        fields = entry.get("fieldsV1") or {}
         try:
-            fields = from_fields_v1(entry.get("fieldsV1") or {})
+            claims[writer.identity] = _Claim(writer, fields if checked else read(fields))
         except ValueError:
             return {}
-        claims[writer.identity] = _Claim(writer, fields)
     return claims
 
 
@@ -196,37 +193,20 @@ def _entry(claim: _Claim) -> Object:
         "apiVersion": writer.api_version,
         "time": writer.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": to_fields_v1(claim.fields),
+        "fieldsV1": claim.fields,
         "subresource": writer.subresource,
     }
     return {key: value for key, value in entry.items() if value or key == "fieldsV1"}
 
 
-def _tracked(fields: FieldSet, ignored: Sequence[Path]) -> FieldSet:
-    return frozenset(
-        path
-        for path in fields - _UNTRACKED
-        if not any(path[: len(start)] == start for start in ignored)
-    )
-
-
-def _abandoned(last: FieldSet, claims: _Claims) -> list[Path]:
-    """What an applier owned and nobody owns now, nor anything below it."""
-    owned: set[Path] = set()
-    for claim in claims.values():
-        for path in claim.fields:
-            owned.update(path[:length] for length in range(1, len(path) + 1))
-    return list(last - owned)
-
-
 def _take(claims: _Claims, fields: FieldSet, keep: tuple[str, ...] = ()) -> None:
     """Take the fields from all owners but `keep`; who owns nothing any more goes."""
     for identity, claim in list(claims.items()):
-        left = claim.fields if identity == keep else claim.fields - fields
-        if left:
-            claims[identity] = replace(claim, fields=left)
-        else:
+        left = claim.fields if identity == keep else difference(claim.fields, fields)
+        if not left:
             del claims[identity]
+        elif left is not claim.fields:
+            claims[identity] = replace(claim, fields=left)
 
 
 def _owners(claims: _Claims) -> dict[tuple[str, ...], tuple[str, FieldSet]]:
@@ -246,7 +226,7 @@ def _capped(claims: _Claims) -> _Claims:
         del kept[claim.writer.identity]
         bucket = Writer(ANCIENT_CHANGES, UPDATE, claim.writer.api_version, time=claim.writer.time)
         before = kept.get(bucket.identity)
-        fields = claim.fields | (before.fields if before else frozenset())
+        fields = union(claim.fields, before.fields) if before else claim.fields
         kept[bucket.identity] = _Claim(bucket, fields)
     return kept
 
@@ -260,7 +240,7 @@ def _conflict(found: list[tuple[Writer, FieldSet]]) -> ApiError:
             "field": path_text(path),
         }
         for writer, fields in found
-        for path in sorted(fields)
+        for path in paths(fields)
     ]
     if len(causes) == 1:
         text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
@@ -268,6 +248,6 @@ def _conflict(found: list[tuple[Writer, FieldSet]]) -> ApiError:
         lines = []
         for writer, fields in found:
             lines.append(f"conflicts with {writer}:")
-            lines += [f"- {path_text(path)}" for path in sorted(fields)]
+            lines += [f"- {path_text(path)}" for path in paths(fields)]
         text = f"{len(causes)} conflicts: " + "\n".join(lines)
     return ApiError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})

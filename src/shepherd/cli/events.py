@@ -6,7 +6,7 @@ import click
 
 from shepherd.api.kinds import EVENT
 from shepherd.api.resource import Object
-from shepherd.cli.output import echo_table
+from shepherd.cli.output import echo_document, echo_table, list_of, output_option
 from shepherd.cli.session import Session, connection_options, pass_session
 from shepherd.cli.targets import find_object
 from shepherd.client.base import Client
@@ -18,9 +18,12 @@ SHOWN = ("Last Seen", "Type", "Reason", "Object", "Message")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of every namespace.")
 @click.option("--for", "what", default="", metavar="TYPE/NAME", help="What happened to one object.")
 @click.option("--types", default="", help="Only of these types: Warning or Normal.")
+@output_option("json", "yaml")
 @connection_options
 @pass_session
-def command(session: Session, all_namespaces: bool, what: str, types: str) -> None:
+def command(
+    session: Session, all_namespaces: bool, what: str, types: str, output: str | None
+) -> None:
     """Show what happened, oldest first: `events`, `events --for pod/web-1`."""
     selector: dict[str, str] = {}
     if what:
@@ -33,6 +36,9 @@ def command(session: Session, all_namespaces: bool, what: str, types: str) -> No
         fields = ",".join(f"{name}={value}" for name, value in selector.items())
         events = (await client.list(EVENT, namespace, field_selector=fields)).items
         events = [e for e in events if not wanted or str(e.get("type")).lower() in wanted]
+        if output:
+            echo_document(output, list_of(EVENT, sorted(events, key=last_seen)))
+            return
         if not events:
             click.echo("No events found.", err=True)
             return

@@ -8,7 +8,7 @@ import click
 
 from shepherd.api.errors import ApiError
 from shepherd.api.resource import Object
-from shepherd.cli.output import echo, echo_table, to_json, to_yaml
+from shepherd.cli.output import echo, echo_document, echo_table, output_option
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
 from shepherd.cli.targets import Target, find_targets, reference
 from shepherd.client.base import Client
@@ -19,7 +19,7 @@ _AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 @click.command("get")
 @click.argument("what", nargs=-1, metavar="TYPE[,TYPE...] [NAME...] | TYPE/NAME...")
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Another form than the table.")
+@output_option(*FORMATS)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of every namespace.")
 @click.option("-l", "--selector", default="", help="Only with these labels: app=web,tier!=x.")
 @click.option("--field-selector", default="", help="Only with these fields: status.phase=Running.")
@@ -52,7 +52,7 @@ def command(
         ]
         match output:
             case "json" | "yaml":
-                echo((to_json if output == "json" else to_yaml)(as_document(answers)))
+                echo_document(output, as_document(answers))
             case "name":
                 for target, answer in answers:
                     for item in items_of(answer):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from shepherd.api.errors import ApiError
 from shepherd.api.kinds import NODE
 from shepherd.api.resource import Object
-from shepherd.cli.output import echo, echo_table
+from shepherd.cli.output import echo, echo_document, echo_table, output_option
 from shepherd.cli.session import Failure, Session, connection_options, pass_session
 from shepherd.client.base import Client
 
@@ -36,31 +37,45 @@ def load(session: Session, archives: tuple[str, ...], node: str) -> None:
         nodes = await _nodes(client, node)
         for archive in archives:
             for name in nodes:
-                answer = await client.raw(
-                    "POST",
-                    _path(name, "images/load"),
-                    body=_chunks(Path(archive)),
-                    content_type="application/x-tar",
-                )
-                for image in images_of(answer):
+                for image in await _load(client, name, archive):
                     names = ", ".join(image.get("names") or ()) or image.get("id", "")
                     echo(f"{name}: loaded {names}")
 
     session.run(work)
 
 
+async def _load(client: Client, node: str, archive: str) -> list[Object]:
+    """Bring an archive onto a node; its images."""
+    try:
+        answer = await client.raw(
+            "POST",
+            _path(node, "images/load"),
+            body=_chunks(Path(archive)),
+            content_type="application/x-tar",
+        )
+    except ApiError as error:
+        raise Failure(f"{node}: {archive}: {error.message}") from error
+    return images_of(answer)
+
+
 @command.command("list")
 @node_option
+@output_option("json", "yaml")
 @connection_options
 @pass_session
-def list_images(session: Session, node: str) -> None:
+def list_images(session: Session, node: str, output: str | None) -> None:
     """Show the images that nodes have."""
 
     async def work(client: Client) -> None:
-        rows: list[list[object]] = []
-        for name in await _nodes(client, node):
-            images = images_of(await client.raw("GET", _path(name, "images")))
-            rows += [row for image in images for row in image_rows(name, image)]
+        found = [
+            {"node": name} | image
+            for name in await _nodes(client, node)
+            for image in images_of(await client.raw("GET", _path(name, "images")))
+        ]
+        if output:
+            echo_document(output, {"images": found})
+            return
+        rows = [row for image in found for row in image_rows(image["node"], image)]
         if not rows:
             click.echo("No images found.", err=True)
             return

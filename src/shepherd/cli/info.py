@@ -10,21 +10,20 @@ from shepherd.api.errors import ApiError
 from shepherd.api.kinds import DEPLOYMENT, NODE, POD, SERVICE
 from shepherd.api.kinds.podsummary import summarize
 from shepherd.api.resource import Object
-from shepherd.cli.output import echo, style
+from shepherd.cli.output import echo, echo_document, output_option, style
 from shepherd.cli.session import Session, connection_options, pass_session
 from shepherd.client.base import Client
 
-_RANGES = {
-    "podCIDR": "Pod addresses",
-    "serviceCIDR": "Service addresses",
-    "clusterDomain": "Domain",
-}
+_RANGES = ("podCIDR", "serviceCIDR", "clusterDomain")
+_TITLES = dict(zip(_RANGES, ("Pod addresses", "Service addresses", "Domain"), strict=True))
+"""Of what is not simply its name with a capital."""
 
 
 @click.command("info")
+@output_option("json", "yaml")
 @connection_options
 @pass_session
-def command(session: Session) -> None:
+def command(session: Session, output: str | None) -> None:
     """Show what cluster this is and how it is doing."""
 
     async def show(client: Client) -> None:
@@ -32,19 +31,23 @@ def command(session: Session) -> None:
         nodes, pods, deployments, services = await asyncio.gather(
             client.list(NODE), client.list(POD), client.list(DEPLOYMENT), client.list(SERVICE)
         )
-        lines = {
-            "Server": session.server,
-            "Version": version.get("gitVersion", ""),
-            "Namespace": session.namespace,
-            **{title: cluster.get(key, "") for key, title in _RANGES.items()},
-            "Nodes": _nodes(nodes.items),
-            "Pods": _pods(pods.items),
-            "Deployments": str(len(deployments.items)),
-            "Services": str(len(services.items)),
+        facts = {
+            "server": session.server,
+            "version": version.get("gitVersion", ""),
+            "namespace": session.namespace,
+            **{name: cluster.get(name, "") for name in _RANGES},
+            "nodes": _nodes(nodes.items),
+            "pods": _pods(pods.items),
+            "deployments": str(len(deployments.items)),
+            "services": str(len(services.items)),
         }
-        for title, text in lines.items():
-            if text:
-                echo(f"{style(f'{title}:'.ljust(20), bold=True)}{text}")
+        facts = {name: text for name, text in facts.items() if text}
+        if output:
+            echo_document(output, facts)
+            return
+        for name, text in facts.items():
+            title = _TITLES.get(name) or name.capitalize()
+            echo(f"{style(f'{title}:'.ljust(20), bold=True)}{text}")
 
     session.run(show)
 

@@ -39,7 +39,10 @@ def read_manifests(names: tuple[str, ...]) -> list[Manifest]:
     """
     if not names:
         raise Usage("name the files with -f (a file, a directory, or - for standard input)")
-    return [manifest for name in names for manifest in _of(name)]
+    found = [manifest for name in names for manifest in _of(name)]
+    if not found:
+        raise Failure(f"there are no objects in {', '.join(names)}")
+    return found
 
 
 def _of(name: str) -> Iterator[Manifest]:

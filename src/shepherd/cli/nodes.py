@@ -10,8 +10,9 @@ from shepherd.api.kinds import NODE, POD
 from shepherd.api.kinds.cells import age
 from shepherd.api.quantity import NANO, Quantity, quantity
 from shepherd.api.resource import Object
-from shepherd.cli.output import echo_table
+from shepherd.cli.output import echo, echo_document, echo_table, list_of, output_option
 from shepherd.cli.session import Session, connection_options, pass_session
+from shepherd.cli.targets import reference
 from shepherd.client.base import Client
 
 HEADERS = ("NAME", "STATUS", "ROLES", "AGE", "IP", "PODS", "CPU", "MEMORY", "VERSION", "RUNTIME")
@@ -19,17 +20,23 @@ _MEBI = 2**20
 
 
 @click.command("nodes")
+@output_option("wide", "name", "json", "yaml")
 @connection_options
 @pass_session
-def command(session: Session) -> None:
+def command(session: Session, output: str | None) -> None:
     """Show the nodes with the pods on them and what those have requested."""
 
     async def show(client: Client) -> None:
         nodes, pods = await asyncio.gather(client.list(NODE), client.list(POD))
         if not nodes.items:
             click.echo("No nodes have joined yet.", err=True)
-            return
-        echo_table(HEADERS, node_rows(nodes.items, pods.items, time.time()))
+        elif output == "name":
+            for node in nodes.items:
+                echo(reference(NODE, node["metadata"]["name"]))
+        elif output in ("json", "yaml"):
+            echo_document(output, list_of(NODE, nodes.items))
+        else:
+            echo_table(HEADERS, node_rows(nodes.items, pods.items, time.time()))
 
     session.run(show)
 

@@ -2,12 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 
-from shepherd.api.resource import Object
+from shepherd.api.resource import Object, Resource
 
 GAP = "   "
 _GOOD = {"Running", "Completed", "Succeeded", "Ready", "Active", "Normal", "True"}
@@ -71,6 +71,23 @@ def _cell(value: object) -> str:
 
 def echo(text: str = "") -> None:
     click.echo(text)
+
+
+def output_option(*forms: str) -> Callable[[Any], Any]:
+    """`-o`, with the forms that a command has beside its table."""
+    return click.option("-o", "--output", type=click.Choice(forms), help="Another form.")
+
+
+def echo_document(form: str, obj: Object) -> None:
+    """Print an object as `json` or `yaml`."""
+    echo((to_json if form == "json" else to_yaml)(obj))
+
+
+def list_of(resource: Resource, items: list[Object]) -> Object:
+    """Objects, as `list` of the client gave them, as a document that `apply` takes."""
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    listed = [head | item for item in items]
+    return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": listed}
 
 
 def echo_table(

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
+from shepherd.client.upgrade import upgrade
 from shepherd.lib.http import Body, Request, Response
 
 _CONNECT_SECONDS = 10.0
@@ -49,6 +50,10 @@ class HttpTransport:
         target = quote(request.path) + (f"?{urlencode(request.query)}" if request.query else "")
         patience = self._first_byte_seconds if request.stream is None else None
         try:
+            if "upgrade" in request.headers:
+                async with asyncio.timeout(self._first_byte_seconds):
+                    headers = request.headers | self._headers
+                    return await upgrade(self.url, target, request, headers, self._ssl)
             async with asyncio.timeout(patience):
                 response = await self._session().request(
                     request.method,

@@ -82,7 +82,8 @@ class Response:
     """Names in lower case."""
     body: Body = b""
     takeover: Takeover | None = None
-    """For status 101: what speaks on the connection afterwards."""
+    """For status 101: what speaks on the connection afterwards. Whoever serves gives it the
+    caller's connection; a caller by socket gets one that joins the two (`client.upgrade`)."""
 
 
 Handler = Callable[[Request], Awaitable[Response]]

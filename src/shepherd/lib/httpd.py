@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from aiohttp import web
 
-from shepherd.lib.http import Handler, Request, Response, User, parse_query
+from shepherd.lib.duplex import READ_BYTES, SocketDuplex
+from shepherd.lib.http import Handler, Request, Response, Takeover, User, parse_query
 
 log = logging.getLogger("shepherd.httpd")
 
@@ -142,6 +143,8 @@ class _Connections(web.Server):
             log.exception("%s %s failed", raw.method, raw.raw_path)
             message = "Internal error occurred: the server's log says more"
             response = _status(500, "InternalError", message)
+        if response.takeover:
+            return await self._hand_over(raw, response, response.takeover)
         if isinstance(response.body, bytes):
             return await _whole(raw, response, response.body)
         return await self._stream(raw, response, response.body)
@@ -157,7 +160,7 @@ class _Connections(web.Server):
             raw.method,
             unquote(path) if "%" in path else path,
             parse_query(query) if query else [],
-            {name.lower(): value for name, value in raw.headers.items()},
+            _headers(raw),
             peer=self._peers.get(raw.protocol),
             remote=str(peername[0]) if peername else "",
         )
@@ -231,6 +234,74 @@ class _Connections(web.Server):
             if hasattr(body, "aclose"):
                 await body.aclose()
         return out
+
+    async def _hand_over(
+        self, raw: web.BaseRequest, response: Response, takeover: Takeover
+    ) -> web.StreamResponse:
+        """Say 101 and let `takeover` speak on the bare connection, until it returns."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams[raw.protocol] = task
+        out = _Switched(status=response.status)
+        try:
+            if raw.transport is None:
+                raise ConnectionResetError("the peer is gone")
+            await takeover(_detach(raw.protocol, raw.transport, response))
+        except asyncio.CancelledError:
+            if not self._closing or task.uncancel():
+                raise
+        except ConnectionError as error:
+            log.info("%s %s broke off: %r", raw.method, raw.raw_path, error)
+        finally:
+            self._streams.pop(raw.protocol, None)
+            raw.protocol.force_close()
+        return out
+
+
+class _Switched(web.StreamResponse):
+    """The answer that was the protocol's change: for aiohttp nothing is left to send."""
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        self.force_close()
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        pass
+
+
+class _Bare(asyncio.StreamReaderProtocol):
+    """Takes a connection from aiohttp, which still hears of its end."""
+
+    def __init__(self, former: web.RequestHandler, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader)
+        self._former = former
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._former.connection_lost(exc)
+
+
+def _detach(
+    former: web.RequestHandler, transport: asyncio.Transport, response: Response
+) -> SocketDuplex:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=READ_BYTES)
+    protocol = _Bare(former, reader)
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+    lines = ["HTTP/1.1 101 Switching Protocols"]
+    lines += [f"{name}: {value}" for name, value in response.headers.items()]
+    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    return SocketDuplex(reader, writer)
+
+
+def _headers(raw: web.BaseRequest) -> dict[str, str]:
+    """Names in lower case; a header that comes again continues its list (RFC 9110, 5.2)."""
+    headers: dict[str, str] = {}
+    for name, value in raw.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
 async def _write(raw: web.BaseRequest, out: web.StreamResponse, chunk: bytes) -> None:

@@ -65,7 +65,7 @@ def _run(config: Config) -> None:
     import uvloop
 
     # Decoding makes many small containers that live on: the default thresholds would spend a
-    # fifth of the time in collections that find nothing (docs/adr/0003-memory-and-gc.md).
+    # fifth of the time in collections that find nothing (docs/adr/0005-memory-and-gc.md).
     gc.set_threshold(50_000, 20, 100)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signal(config))

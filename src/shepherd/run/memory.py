@@ -1,4 +1,4 @@
-"""Keep the resident size near what is in use (docs/adr/0003-memory-and-gc.md has the figures)."""
+"""Keep the resident size near what is in use (docs/adr/0005-memory-and-gc.md has the figures)."""
 
 import asyncio
 import ctypes

@@ -6,9 +6,12 @@ what the agent decides with.
 """
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
+
+from shepherd.lib.duplex import SocketDuplex
 
 
 class SheepError(Exception):
@@ -238,6 +241,43 @@ class Images(Protocol):
         ...
 
 
+OutputName = Literal["stdout", "stderr"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stdio:
+    """Which standard streams are wanted. With `tty` they are one terminal, read as stdout."""
+
+    stdin: bool = False
+    stdout: bool = True
+    stderr: bool = True
+    tty: bool = False
+
+
+class Process(Protocol):
+    """What runs inside a container, and the standard streams of it that were asked for."""
+
+    async def receive(self) -> tuple[OutputName, bytes] | None:
+        """The next output; None when no more can come."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """To its input, waiting while it does not read. Raises BrokenPipeError if it never will."""
+        ...
+
+    async def end_input(self) -> None:
+        """Nothing more follows: it reads an end of file."""
+        ...
+
+    def resize(self, width: int, height: int) -> None:
+        """Its terminal has another size now."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit code (127: there is no such program; 126: it cannot be run)."""
+        ...
+
+
 class Runtime(Protocol):
     """Runs pods' containers. All calls may be made at the same time, for different pods."""
 
@@ -293,6 +333,22 @@ class Runtime(Protocol):
         self, container_id: str, command: list[str], *, timeout_seconds: float
     ) -> ExecResult:
         """Run a command inside; on time-out kill its process group and raise TimeoutError."""
+        ...
+
+    def open_exec(
+        self, container_id: str, command: list[str], stdio: Stdio
+    ) -> AbstractAsyncContextManager[Process]:
+        """Run a command inside for as long as the context lasts; what then still runs of it is
+        killed. Entering raises SheepError."""
+        ...
+
+    def attach(self, container_id: str, stdio: Stdio) -> AbstractAsyncContextManager[Process]:
+        """The container's own process, from now on; leaving the context lets go of it. `wait`
+        gives 0. Entering raises SheepError."""
+        ...
+
+    async def dial(self, sandbox_id: str, port: int) -> SocketDuplex:
+        """Connect to a port of the pod's own localhost. Raises SheepError, OSError."""
         ...
 
     async def stats(self, sandbox_id: str) -> dict[str, Stats]:

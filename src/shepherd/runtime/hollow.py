@@ -9,6 +9,8 @@ or by annotations, which come first:
     shepherd.dev/hollow-start-error    starting fails with this message
     shepherd.dev/hollow-ready-seconds  how long after its start probes fail
     shepherd.dev/hollow-stop-seconds   how long it runs on after the stop signal
+    shepherd.dev/hollow-cpu            what each container uses, as a quantity: "250m"; else 1m
+    shepherd.dev/hollow-memory         "64Mi"; else 1Mi
 
 Images are never fetched: pulling any reference gives one, except under the reserved top-level
 domain `.invalid` (RFC 6761), which fails.
@@ -22,13 +24,16 @@ import re
 import tarfile
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 from random import Random
 
+from shepherd.api.quantity import Quantity, QuantityError, parse_quantity
 from shepherd.lib.clock import Clock
+from shepherd.lib.duplex import SocketDuplex
 from shepherd.lib.tasks import wait_at_most
 from shepherd.runtime.base import (
     ContainerConfig,
@@ -39,14 +44,16 @@ from shepherd.runtime.base import (
     ImageInfo,
     ImageList,
     Images,
+    Process,
     RuntimeInfo,
     SandboxConfig,
     SandboxInfo,
     ServiceRule,
     SheepError,
     Stats,
+    Stdio,
 )
-from shepherd.runtime.script import FOREVER, Outcome, foresee, foresee_script
+from shepherd.runtime.script import FOREVER, Outcome, ScriptedProcess, foresee, foresee_script
 
 ANNOTATION = "shepherd.dev/hollow-"
 _TERMINATED, _KILLED = 143, 137  # 128 + SIGTERM, 128 + SIGKILL
@@ -78,6 +85,13 @@ class _Sandbox:
 
     def directive(self, name: str) -> str:
         return self.config.annotations.get(ANNOTATION + name, "")
+
+    def amount(self, name: str, default: str) -> Quantity:
+        """A directive that is a quantity; one that is none counts as not given."""
+        try:
+            return parse_quantity(self.directive(name) or default)
+        except QuantityError:
+            return parse_quantity(default)
 
 
 class HollowRuntime:
@@ -244,14 +258,36 @@ class HollowRuntime:
         output = "".join(f"{line}\n" for _, line in outcome.lines)
         return ExecResult(outcome.exit_code, output.encode()[-10 * 1024 :])
 
+    @asynccontextmanager
+    async def open_exec(
+        self, container_id: str, command: list[str], stdio: Stdio
+    ) -> AsyncIterator[Process]:
+        self._settle()
+        container = self._containers.get(container_id)
+        if container is None or container.info.state is not ContainerState.RUNNING:
+            raise SheepError("ExecError", f"container {container_id} does not run")
+        yield ScriptedProcess(command, self._clock)
+
+    @asynccontextmanager
+    async def attach(self, container_id: str, stdio: Stdio) -> AsyncIterator[Process]:
+        raise SheepError("AttachError", "a simulated container has no streams to attach to")
+        yield
+
+    async def dial(self, sandbox_id: str, port: int) -> SocketDuplex:
+        raise ConnectionRefusedError("nothing listens in a simulated pod")
+
     async def stats(self, sandbox_id: str) -> dict[str, Stats]:
-        """A thousandth of a core and one MiB for each running container."""
-        sandbox = await self.sandbox(sandbox_id)
-        running = [
-            c for c in (sandbox.containers if sandbox else ()) if c.state is ContainerState.RUNNING
-        ]
+        self._settle()
+        sandbox = self._sandboxes.get(sandbox_id)
+        if sandbox is None:
+            return {}
+        nanocores, memory = sandbox.amount("cpu", "1m").nano, sandbox.amount("memory", "1Mi").value
         now = self._clock.now()
-        return {c.id: Stats(int((now - c.started_at) * 1e6), 1024 * 1024) for c in running}
+        return {
+            one.info.id: Stats(int((now - one.info.started_at) * nanocores), memory)
+            for one in sandbox.containers.values()
+            if one.info.state is ContainerState.RUNNING
+        }
 
     async def reopen_log(self, container_id: str) -> None:
         pass  # every line opens its log anew

@@ -4,9 +4,14 @@ A hollow container does what its command says as far as this goes: `sh -c 'echo 
 3'`. Words that are unknown take no time and do nothing; a command that is no `sh -c` runs for ever.
 """
 
+import asyncio
 import shlex
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from shepherd.lib.clock import Clock
+from shepherd.runtime.base import OutputName
 
 FOREVER = float("inf")
 
@@ -53,3 +58,51 @@ def _seconds(text: str) -> float:
         return float(text)
     except ValueError:
         return FOREVER  # `sleep infinity`, and what the real one would refuse
+
+
+class ScriptedProcess:
+    """A command that somebody runs in a hollow container (`base.Process`).
+
+    `cat` gives back its input; others do what `foresee` says, or nothing.
+    """
+
+    def __init__(self, command: Sequence[str], clock: Clock) -> None:
+        outcome = foresee(command)
+        if outcome.seconds == FOREVER:  # no script
+            outcome = Outcome((), 0.0, 0)
+        self._outcome = outcome
+        self._clock = clock
+        self._lines = deque(outcome.lines)
+        self._passed = 0.0
+        self._echo: asyncio.Queue[bytes] | None = None
+        if list(command) == ["cat"]:
+            self._echo = asyncio.Queue(maxsize=1)
+
+    async def receive(self) -> tuple[OutputName, bytes] | None:
+        if self._echo:
+            data = await self._echo.get()
+            return ("stdout", data) if data else None
+        if not self._lines:
+            return None
+        at, line = self._lines.popleft()
+        await self._sleep_until(at)
+        return "stdout", f"{line}\n".encode()
+
+    async def _sleep_until(self, at: float) -> None:
+        await self._clock.sleep(at - self._passed)
+        self._passed = at
+
+    async def write(self, data: bytes) -> None:
+        if self._echo and data:
+            await self._echo.put(data)
+
+    async def end_input(self) -> None:
+        if self._echo:
+            await self._echo.put(b"")
+
+    def resize(self, width: int, height: int) -> None:
+        """It has no terminal that could have a size."""
+
+    async def wait(self) -> int:
+        await self._sleep_until(self._outcome.seconds)
+        return self._outcome.exit_code

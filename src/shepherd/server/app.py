@@ -10,6 +10,7 @@ from random import Random
 
 from shepherd.api import errors
 from shepherd.api.kinds import RESOURCES
+from shepherd.api.kinds.metrics import METRICS
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
@@ -19,6 +20,7 @@ from shepherd.server.config import ServerConfig
 from shepherd.server.discovery import Discovery, openapi
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
+from shepherd.server.metrics import Metrics
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
 from shepherd.server.services import ServiceAllocator
@@ -51,13 +53,15 @@ class ApiServer:
         self._clock = clock
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._routes = Routes(RESOURCES)
+        # What agents measure is listed only where they can be asked: clients rely on it.
+        self._routes = Routes(RESOURCES + METRICS if dialer else RESOURCES)
         self._discovery = Discovery(self._routes)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
         admission = Admission(store, self._services)
         self._registry = Registry(store, admission, clock=clock, random=random)
         hub = Hub(store, RESOURCES)
         self._handlers = Handlers(self._registry, hub, clock=clock, random=random, dialer=dialer)
+        self._metrics = Metrics(self._handlers)
         self._ready = False
 
     async def start(self) -> None:
@@ -104,6 +108,8 @@ class ApiServer:
         for name, value in request.query:
             query.setdefault(name, value)
         call = Call(request, route, user, query)
+        if route.resource in METRICS and not route.sub:
+            return await self._metrics.handle(call)
         if not route.sub:
             return await self._handlers.handle(call)
         serve = find(route.resource, route.sub).verbs.get(route.verb)

@@ -1,4 +1,5 @@
-"""Relays to what runs on nodes: logs, a node's own endpoints, a pod's own ports.
+"""Relays to what runs on nodes: logs, exec and the other streams, a node's own endpoints, a pod's
+own ports.
 
 The server knows where to ask; how it gets there is the dialer's business.
 Source: kubernetes pkg/registry/core/pod/rest/log.go, pkg/kubelet/client.
@@ -12,9 +13,16 @@ from shepherd.api.meta import object_key
 from shepherd.api.objects import Node, Pod, decode
 from shepherd.lib.http import Request, Response
 from shepherd.server.handlers import Call, Handlers
+from shepherd.server.routes import TRUE
 
 _LOG_OPTIONS = (
     "follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes",
+)  # fmt: skip
+_STDIO = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
+"""What the API calls the streams, and what agents do."""
+_UPGRADE = (
+    "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol",
+    "x-stream-protocol-version",
 )  # fmt: skip
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 _HOP_BY_HOP = ("connection", "transfer-encoding", "keep-alive", "upgrade", "te", "trailer")
@@ -32,6 +40,52 @@ async def log(handlers: Handlers, call: Call) -> Response:
     path = f"/containerLogs/{call.route.namespace}/{call.route.name}/{container}"
     query = [(name, value) for name, value in call.request.query if name in _LOG_OPTIONS]
     return await _send(handlers, origin, Request("GET", path, query))
+
+
+async def execute(handlers: Handlers, call: Call) -> Response:
+    """GET or POST pods/{name}/exec, to be upgraded: the agent speaks, we relay."""
+    return await _stream(handlers, call, "exec")
+
+
+async def attach(handlers: Handlers, call: Call) -> Response:
+    """GET or POST pods/{name}/attach."""
+    return await _stream(handlers, call, "attach")
+
+
+async def _stream(handlers: Handlers, call: Call, verb: str) -> Response:
+    pod = await _bound_pod(handlers, call)
+    container = _container(pod, call.query.get("container", ""))
+    query = [("command", value) for value in call.request.params("command")]
+    query += [(theirs, "1") for ours, theirs in _STDIO if call.query.get(ours) in TRUE]
+    path = f"/{verb}/{call.route.namespace}/{call.route.name}/{container}"
+    return await _upgrade(handlers, call, pod, path, query)
+
+
+async def port_forward(handlers: Handlers, call: Call) -> Response:
+    """GET or POST pods/{name}/portforward."""
+    pod = await _bound_pod(handlers, call)
+    query = [("port", value) for value in call.request.params("ports")]
+    path = f"/portForward/{call.route.namespace}/{call.route.name}"
+    return await _upgrade(handlers, call, pod, path, query)
+
+
+async def _bound_pod(handlers: Handlers, call: Call) -> Pod:
+    item = await handlers.registry.item(call.route)
+    pod = decode(item.value, Pod)
+    if not pod.spec.node_name:
+        raise errors.bad_request(f"pod {call.route.name} does not have a host assigned")
+    return pod
+
+
+async def _upgrade(
+    handlers: Handlers, call: Call, pod: Pod, path: str, query: list[tuple[str, str]]
+) -> Response:
+    request = call.request
+    if "upgrade" not in request.headers:
+        raise errors.bad_request("Upgrade request required")
+    headers = {name: request.headers[name] for name in _UPGRADE if name in request.headers}
+    origin = await _agent(handlers, pod.spec.node_name)
+    return await _send(handlers, origin, Request(request.method, path, query, headers))
 
 
 async def node(handlers: Handlers, call: Call) -> Response:
@@ -55,6 +109,11 @@ async def pod(handlers: Handlers, call: Call) -> Response:
     if not chosen.isdecimal():
         raise errors.bad_request(f"invalid pod request {call.route.name!r}: not a port number")
     return await _send(handlers, f"http://{_host(pod.status.pod_ip)}:{chosen}", _relayed(call))
+
+
+async def ask_agent(handlers: Handlers, node: str, request: Request) -> Response:
+    """What the agent of a node answers. Raises ApiError 404, 503."""
+    return await _send(handlers, await _agent(handlers, node), request)
 
 
 def streams_body(method: str, path: str) -> bool:
@@ -81,9 +140,10 @@ async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
         response = await handlers.dialer.send(origin, request)
     except ConnectionError as error:
         raise errors.unavailable(f"error trying to reach service: {error}") from error
-    response.headers = {
-        name: value for name, value in response.headers.items() if name not in _HOP_BY_HOP
-    }
+    if response.takeover is None:
+        response.headers = {
+            name: value for name, value in response.headers.items() if name not in _HOP_BY_HOP
+        }
     return response
 
 

@@ -208,6 +208,16 @@ def _scheduled(status: Object, now: str) -> Object:
 
 _ALL_METHODS = ("create", "delete", "get", "patch", "update")
 
+
+def _stream(name: str, serve: Serve, kind: str) -> Subresource:
+    """A subresource of pods that leaves HTTP: by WebSocket (GET) or SPDY (POST)."""
+    return Subresource(
+        name, lambda resource: resource is POD, dict.fromkeys(_STREAM, serve), kind=kind
+    )
+
+
+_STREAM = ("create", "get")
+
 SUBRESOURCES = (
     Subresource(
         "status",
@@ -225,6 +235,9 @@ SUBRESOURCES = (
     Subresource("binding", lambda resource: resource is POD, {"create": _bind}, kind="Binding"),
     Subresource("finalize", lambda resource: resource is NAMESPACE, {"update": _put_finalize}),
     Subresource("log", lambda resource: resource is POD, {"get": proxy.log}),
+    _stream("exec", proxy.execute, "PodExecOptions"),
+    _stream("attach", proxy.attach, "PodAttachOptions"),
+    _stream("portforward", proxy.port_forward, "PodPortForwardOptions"),
     Subresource(
         "proxy",
         lambda resource: resource is POD,

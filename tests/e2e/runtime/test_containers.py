@@ -4,6 +4,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import sys
@@ -359,7 +360,7 @@ async def test_a_container_that_was_being_made_when_the_agent_died_is_made_again
     assert not Path(f"/proc/{container.pid}").exists()
 
 
-async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
+async def test_a_container_ends_with_its_monitor_and_can_be_removed(
     runtime_harness: Harness, tmp_path: Path
 ) -> None:
     container = await start(runtime_harness, FOREVER)
@@ -370,10 +371,26 @@ async def test_a_container_without_its_monitor_is_unknown_and_can_be_removed(
         await anext(changes)
     seen = await look(runtime_harness, container)
     assert seen.state is ContainerState.UNKNOWN
-    assert "still runs" in seen.message
-    await runtime_harness.runtime.remove_container(container.id)
+    assert "its exit code is lost" in seen.message
     await until(lambda: not living(container))
+    await runtime_harness.runtime.remove_container(container.id)
     assert not bundle.exists()
+
+
+async def test_a_container_whose_monitor_died_with_the_agent_is_ended_at_the_next_start(
+    runtime_harness: Harness, tmp_path: Path
+) -> None:
+    container = await start(runtime_harness, FOREVER)
+    bundle = tmp_path / "agent" / "containers" / container.id
+    await runtime_harness.runtime.close()
+    monitor = int((bundle / "conmon.pid").read_text())
+    end = os.pidfd_open(monitor)
+    os.kill(monitor, signal.SIGKILL)
+    await until(lambda: bool(select.select([end], [], [], 0)[0]))
+    os.close(end)
+    runtime_harness.runtime = await runtime_harness.reopen()
+    assert (await look(runtime_harness, container)).state is ContainerState.UNKNOWN
+    await until(lambda: not living(container))
 
 
 async def test_a_start_that_was_cancelled_is_removed_with_its_sandbox(

@@ -1,223 +1,65 @@
-"""Sets of fields over the schema, in the forms that managedFields of a real cluster show."""
+"""Sets of fields: the algebra on trees is that on the sets of paths which they denote."""
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.api.errors import ApiError
 from shepherd.api.fieldset import (
-    FREE,
-    compare,
-    fields_of,
-    from_fields_v1,
-    merge,
+    FieldSet,
+    Path,
+    difference,
+    intersection,
+    outside,
     path_text,
-    remove,
-    root,
-    to_fields_v1,
+    paths,
+    read,
+    union,
 )
-from shepherd.api.schema import get_type
-
-DEPLOYMENT = root(get_type("apps.v1.Deployment"))
-POD = root(get_type("core.v1.Pod"))
-
-WEB: dict[str, Any] = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "web", "labels": {"app": "web"}, "finalizers": ["a/b"]},
-    "spec": {
-        "replicas": 3,
-        "selector": {"matchLabels": {"app": "web"}},
-        "strategy": {"rollingUpdate": {"maxSurge": 1}},
-        "template": {
-            "spec": {
-                "containers": [
-                    {
-                        "name": "web",
-                        "args": ["a", "b"],
-                        "ports": [{"containerPort": 80}],
-                        "env": [{"name": "A", "value": "1"}],
-                        "securityContext": {},
-                    }
-                ],
-                "nodeSelector": {"disk": "ssd"},
-                "tolerations": [{"key": "x"}],
-            }
-        },
-    },
-}
-
-CONTAINER: dict[str, Any] = {
-    ".": {},
-    "f:name": {},
-    "f:args": {},
-    "f:ports": {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}},
-    "f:env": {'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}}},
-    "f:securityContext": {},
-}
 
 
-def test_the_fields_of_an_applied_object() -> None:
-    assert to_fields_v1(fields_of(WEB, DEPLOYMENT)) == {
-        "f:apiVersion": {},
-        "f:kind": {},
-        "f:metadata": {
-            "f:name": {},
-            "f:labels": {"f:app": {}},
-            "f:finalizers": {'v:"a/b"': {}},
-        },
-        "f:spec": {
-            "f:replicas": {},
-            "f:selector": {},
-            "f:strategy": {"f:rollingUpdate": {"f:maxSurge": {}}},
-            "f:template": {
-                "f:spec": {
-                    "f:containers": {'k:{"name":"web"}': CONTAINER},
-                    "f:nodeSelector": {},
-                    "f:tolerations": {},
-                }
-            },
-        },
-    }
+def tree(members: set[Path]) -> FieldSet:
+    top: FieldSet = {}
+    for path in members:
+        place = top
+        for element in path:
+            place = place.setdefault(element, {})
+        place["."] = {}
+    return read(top)
 
 
-def test_what_a_create_adds_includes_its_maps_and_pointers() -> None:
-    added = to_fields_v1(compare({}, WEB, DEPLOYMENT).added)
-    assert added["f:metadata"]["f:labels"] == {".": {}, "f:app": {}}
-    assert added["f:spec"].keys().isdisjoint({"."})
-    assert added["f:spec"]["f:strategy"] == {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}}
-    containers = added["f:spec"]["f:template"]["f:spec"]["f:containers"]
-    assert "." not in containers
-    assert containers['k:{"name":"web"}']["f:env"].keys() == {".", 'k:{"name":"A"}'}
+_ELEMENTS = st.sampled_from(["f:a", "f:b", 'k:{"n":1}'])
+_SETS = st.sets(st.lists(_ELEMENTS, min_size=1, max_size=3).map(tuple), max_size=6)
 
 
-def test_sets_survive_their_encoding() -> None:
-    for found in (fields_of(WEB, DEPLOYMENT), compare({}, WEB, DEPLOYMENT).added):
-        assert from_fields_v1(to_fields_v1(found)) == found
-    assert from_fields_v1({}) == frozenset()
+@given(_SETS)
+def test_a_tree_denotes_its_paths(a: set[Path]) -> None:
+    assert set(paths(tree(a))) == a
 
 
-@pytest.mark.parametrize("encoded", [{"x": {}}, {"f:a": 1}, {"f:a": {"b": {}}}])
+@given(_SETS, _SETS)
+def test_the_algebra_is_that_of_sets(a: set[Path], b: set[Path]) -> None:
+    assert set(paths(union(tree(a), tree(b)))) == a | b
+    assert set(paths(difference(tree(a), tree(b)))) == a - b
+    assert set(paths(intersection(tree(a), tree(b)))) == a & b
+    present = {path[:length] for path in b for length in range(1, len(path) + 1)}
+    assert set(paths(outside(tree(a), tree(b)))) == a - present
+
+
+@given(_SETS, _SETS)
+def test_results_are_in_the_form_that_is_stored(a: set[Path], b: set[Path]) -> None:
+    for found in (union(tree(a), tree(b)), difference(tree(a), tree(b))):
+        assert found == tree(set(paths(found)))
+        assert read(found) == found
+
+
+@pytest.mark.parametrize("encoded", [{"x": {}}, {"f:a": 1}, {"f:a": {"b": {}}}, {"k:1": {}}, []])
 def test_malformed_sets(encoded: Any) -> None:
     with pytest.raises(ValueError, match="fieldsV1"):
-        from_fields_v1(encoded)
+        read(encoded)
 
 
 def test_paths_as_conflicts_show_them() -> None:
     path = ("f:spec", 'k:{"containerPort":80,"protocol":"TCP"}', 'v:"x"', "i:2", "f:name")
     assert path_text(path) == '.spec[containerPort=80,protocol="TCP"][="x"][2].name'
-
-
-def test_comparing() -> None:
-    new = deepcopy(WEB)
-    new["spec"]["replicas"] = 5
-    container = new["spec"]["template"]["spec"]["containers"][0]
-    container["args"] = ["a"]
-    container["ports"] = [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 81}]
-    del new["metadata"]["labels"]
-    changes = compare(WEB, new, DEPLOYMENT)
-    at = '.spec.template.spec.containers[name="web"]'
-    assert {path_text(p) for p in changes.modified} == {".spec.replicas", f"{at}.args"}
-    assert {path_text(p) for p in changes.removed} == {".metadata.labels", ".metadata.labels.app"}
-    assert {path_text(p) for p in changes.added} == {
-        f'{at}.ports[containerPort=80,protocol="TCP"].protocol',
-        f'{at}.ports[containerPort=81,protocol="TCP"]',
-        f'{at}.ports[containerPort=81,protocol="TCP"].containerPort',
-    }
-
-
-def test_custom_resources_compare_by_what_they_hold() -> None:
-    old = {"spec": {"a": {"b": 1}, "list": [1], "x": 1}}
-    new = {"spec": {"a": 2, "list": [2], "x": {"y": 1}}}
-    changes = compare(old, new, FREE)
-    assert {path_text(p) for p in changes.modified} == {".spec.list"}
-    assert {".spec.a", ".spec.x.y"} <= {path_text(p) for p in changes.added}
-    assert {".spec.a.b", ".spec.x"} <= {path_text(p) for p in changes.removed}
-
-
-def _names(items: list[dict[str, str]]) -> str:
-    return "".join(item["name"] for item in items)
-
-
-@pytest.mark.parametrize(
-    ("live", "config", "merged"),
-    [
-        ("ab", "c", "abc"), ("ab", "ca", "cab"), ("axb", "ba", "xba"), ("xa", "ca", "xca"),
-        ("abc", "ac", "abc"), ("ab", "ab", "ab"), ("", "ab", "ab"), ("ab", "", "ab"),
-        ("abcd", "db", "acdb"),
-    ],
-)  # fmt: skip
-def test_lists_take_the_applied_order(live: str, config: str, merged: str) -> None:
-    def spec(names: str) -> dict[str, Any]:
-        return {"spec": {"containers": [{"name": name} for name in names]}}
-
-    assert _names(merge(spec(live), spec(config), POD)["spec"]["containers"]) == merged
-
-
-def test_merging_and_removing() -> None:
-    config = {
-        "metadata": {"labels": {"b": "2"}, "finalizers": ["c"]},
-        "spec": {"nodeSelector": {"x": "y"}},
-    }
-    live = {
-        "metadata": {"labels": {"a": "1"}, "finalizers": ["d"]},
-        "spec": {"nodeSelector": {"disk": "ssd"}, "nodeName": "n"},
-    }
-    before = deepcopy((live, config))
-    merged = merge(live, config, POD)
-    assert merged == {
-        "metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["d", "c"]},
-        "spec": {"nodeSelector": {"x": "y"}, "nodeName": "n"},
-    }
-    gone = [("f:metadata", "f:labels", "f:a"), ("f:metadata", "f:finalizers", 'v:"d"')]
-    left = remove(merged, POD, [*gone, ("f:spec", "f:nodeSelector"), ("f:spec", "f:nodeName")])
-    assert left == {"metadata": {"labels": {"b": "2"}, "finalizers": ["c"]}}
-    assert (live, config) == before
-
-
-def test_items_without_keys_or_twice_are_refused() -> None:
-    with pytest.raises(ApiError, match='omits its key field "name"'):
-        fields_of({"spec": {"containers": [{}]}}, POD)
-    with pytest.raises(ApiError, match="not an object"):
-        fields_of({"spec": {"containers": ["a"]}}, POD)
-    twice = {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}
-    with pytest.raises(ApiError, match="same keys"):
-        merge({"spec": {"containers": []}}, twice, POD)
-
-
-_OBJECTS = st.fixed_dictionaries(
-    {},
-    optional={
-        "nodeName": st.sampled_from("ab"),
-        "hostNetwork": st.booleans(),
-        "nodeSelector": st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy")),
-        "securityContext": st.fixed_dictionaries({}, optional={"runAsUser": st.integers(0, 2)}),
-        "containers": st.lists(
-            st.fixed_dictionaries(
-                {"name": st.sampled_from("abc")},
-                optional={"image": st.sampled_from("xy"), "tty": st.booleans()},
-            ),
-            unique_by=lambda item: item["name"],
-            max_size=3,
-        ),
-    },
-).map(lambda spec: {"spec": spec})
-
-
-@given(_OBJECTS, _OBJECTS)
-def test_merging_twice_is_merging_once(live: dict[str, Any], config: dict[str, Any]) -> None:
-    merged = merge(live, config, POD)
-    assert merge(merged, config, POD) == merged
-    changes = compare(merged, merge(merged, config, POD), POD)
-    assert not changes.added | changes.modified | changes.removed
-
-
-@given(_OBJECTS, _OBJECTS)
-def test_comparing_is_symmetric(a: dict[str, Any], b: dict[str, Any]) -> None:
-    there, back = compare(a, b, POD), compare(b, a, POD)
-    assert there.added == back.removed
-    assert there.removed == back.added
-    assert there.modified == back.modified

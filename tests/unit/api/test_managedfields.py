@@ -146,10 +146,10 @@ def test_updates_take_what_they_change() -> None:
 
 
 def test_status_is_tracked_apart() -> None:
-    live = apply(None, deployment({"replicas": 3}), TYPE, applier(), ignored=[("f:status",)])
+    live = apply(None, deployment({"replicas": 3}), TYPE, applier())
     new = live | {"status": {"replicas": 3}}
     writer = updater("controller", subresource="status")
-    live = update(live, new, TYPE, writer, ignored=[("f:spec",)])
+    live = update(live, new, TYPE, writer)
     (entry,) = [e for e in live["metadata"]["managedFields"] if e["manager"] == "controller"]
     assert entry["subresource"] == "status"
     assert entry["fieldsV1"] == {"f:status": {"f:replicas": {}}}
@@ -172,11 +172,6 @@ def test_clients_may_rewrite_or_forget_managed_fields() -> None:
     broken = live | {"metadata": live["metadata"] | {"managedFields": [{"manager": "m"}]}}
     kept = update(live, broken, TYPE, updater("x"))
     assert managers(kept).keys() == {"kubectl-client-side-apply/Update"}
-
-
-def test_an_applied_configuration_may_not_bring_managed_fields() -> None:
-    with pytest.raises(ApiError, match="managedFields must be nil"):
-        apply(None, deployment(managedFields=[{"manager": "m"}]), TYPE, applier())
 
 
 def test_the_oldest_of_many_writers_become_one() -> None:

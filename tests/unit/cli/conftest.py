@@ -62,6 +62,9 @@ class FakeAgent:
         image: Object = {"id": "sha256:0123456789abcdef", "names": ["demo:1"]}
         if request.stream is not None:
             self.loaded = b"".join([chunk async for chunk in request.stream])
+            if self.loaded == b"garbage":
+                status = bad_request("cannot import the archive: it is no image archive").status()
+                return Response(400, {}, msgspec.json.encode(status))
         else:
             image = image | {"names": ["demo:1", "demo@sha256:0"], "sizeBytes": 2_500_000}
         return Response(200, {}, msgspec.json.encode({"images": [image]}))

@@ -1,9 +1,11 @@
 """`sheepctl describe`, `events`, `nodes`, `info`, `logs` and `image`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from shepherd.cli.logs import seconds_of
 from shepherd.cli.main import COMMANDS, run
@@ -134,6 +136,25 @@ def test_nodes_say_how_much_is_spoken_for(cluster: Any) -> None:
     assert cells["RUNTIME"] == "crun://1.8"
 
 
+@pytest.mark.parametrize(
+    ("command", "kind"), [("nodes", "Node"), ("events -A", "Event"), ("get nodes", "Node")]
+)
+def test_lists_for_programs(cluster: Any, command: str, kind: str) -> None:
+    cluster.given("Event", "one", involvedObject={"namespace": "default"}, reason="Pulled")
+    document = json.loads(cluster(*command.split(), "-o", "json").out)
+    assert document["kind"] == "List"
+    assert [item["kind"] for item in document["items"]] == [kind]
+    assert yaml.safe_load(cluster(*command.split(), "-o", "yaml").out) == document
+    assert cluster("nodes", "-o", "name").out == "node/n1\n"
+
+
+def test_facts_and_images_for_programs(cluster: Any) -> None:
+    facts = json.loads(cluster("info", "-o", "json").out)
+    assert (facts["podCIDR"], facts["nodes"]) == ("10.42.0.0/16", "1 of 1 ready")
+    [image] = yaml.safe_load(cluster("image", "list", "-o", "yaml").out)["images"]
+    assert (image["node"], image["sizeBytes"]) == ("n1", 2_500_000)
+
+
 def test_info(cluster: Any) -> None:
     out = cluster("info").out
     for text in ("10.42.0.0/16", "1 of 1 ready", "2 (2 Pending)", "https://in.process"):
@@ -205,6 +226,10 @@ def test_images(cluster: Any, tmp_path: Path) -> None:
     archive.write_bytes(b"x" * 3_000_000)
     assert cluster("image", "load", str(archive)).out == "n1: loaded demo:1\n"
     assert len(cluster.agent.loaded) == 3_000_000
+    archive.write_bytes(b"garbage")
+    assert cluster("image", "load", str(archive)).err == (
+        f"sheepctl: n1: {archive}: cannot import the archive: it is no image archive\n"
+    )
     assert cluster("image", "list").rows == [
         ["NODE", "IMAGE", "ID", "SIZE"], ["n1", "demo:1", "0123456789ab", "2.5 MB"],
     ]  # fmt: skip

@@ -167,3 +167,15 @@ def test_settings_are_those_of_the_libraries(cluster: Cluster) -> None:
     assert settings.httpx["base_url"] == settings.url
     assert settings.kr8s == {"kubeconfig": str(cluster.kubeconfig), "namespace": "default"}
     assert settings.kubernetes == {"config_file": str(cluster.kubeconfig)}
+
+
+def test_the_nodes_tell_what_is_used(cluster: Cluster, rest: Rest) -> None:
+    busy = pod("busy")
+    busy["metadata"]["annotations"] = {"shepherd.dev/hollow-cpu": "250m"}
+    rest.ask("POST", "pods", busy)
+    rest.until("pods/busy", is_running)
+    metrics = "/apis/metrics.k8s.io/v1beta1"
+    (measured,) = rest.get(f"{metrics}/namespaces/default/pods")["items"]
+    assert measured["containers"][0]["usage"]["memory"] == "1Mi"
+    nodes = rest.get(f"{metrics}/nodes")["items"]
+    assert [node["metadata"]["name"] for node in nodes] == ["n1", "n2"]

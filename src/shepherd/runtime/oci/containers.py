@@ -167,17 +167,21 @@ class ContainerStore:
         return _info(record, ContainerState.RUNNING)
 
     def settle(self, record: ContainerRecord) -> ContainerInfo:
-        """Its monitor has ended: end what outlived the container's own process, and look."""
+        """Look, and end what outlived the container's own process or its monitor: nobody would
+        read its output or learn of its end, and a second copy would run beside it."""
         info = self.inspect(record)
-        if record.shares_pids and info.state is ContainerState.EXITED:
+        unwatched = info.state is ContainerState.UNKNOWN
+        if unwatched or (record.shares_pids and info.state is ContainerState.EXITED):
             self.kill(record)
         return info
 
     def _without_exit_code(self, record: ContainerRecord) -> ContainerInfo:
         if record.monitor.lives():
             return _info(record, ContainerState.RUNNING)
-        left = "its process still runs" if record.process.lives() else "its exit code is lost"
-        message = f"the container's monitor (conmon) has ended before the container did; {left}"
+        message = (
+            "the container's monitor (conmon) ended before the container, which was ended with it; "
+            "its exit code is lost"
+        )
         return _info(
             record, ContainerState.UNKNOWN, reason="ContainerStatusUnknown", message=message
         )

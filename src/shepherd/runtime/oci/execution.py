@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -18,20 +19,66 @@ OUTPUT_LIMIT_BYTES = 10 * 1024
 REAP_SECONDS = 1.0
 
 
+class ExecFolder:
+    """What goes between us and a `crun exec` in files: the process to run, the process id that it
+    tells once that runs, and why it does not."""
+
+    def __init__(self, process: dict[str, Any]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sheep-exec-")
+        self._path = Path(self._folder.name)
+        self._pid_file, self._log = self._path / "pid", self._path / "log"
+        self.console = str(self._path / "console")
+        (self._path / "process.json").write_text(json.dumps(process))
+
+    def line(self, command: OciCommand) -> list[str]:
+        """The command line, but for the container's id."""
+        return command.line(
+            "--log", str(self._log), "--log-format", "json",
+            "exec", "--process", str(self._path / "process.json"),
+            "--pid-file", str(self._pid_file),
+        )  # fmt: skip
+
+    def listen(self) -> socket.socket:
+        """The socket on which crun hands over a terminal."""
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.console)
+        listener.listen(1)
+        listener.setblocking(False)
+        return listener
+
+    def refusal(self) -> str:
+        """Why the process could not be started; empty if it was."""
+        if self._pid_file.exists():
+            return ""
+        with contextlib.suppress(OSError, ValueError):
+            last = self._log.read_text().strip().rpartition("\n")[2]
+            return str(json.loads(last)["msg"])
+        return "the command was not started"
+
+    def kill(self, popen: "subprocess.Popen[bytes]") -> None:
+        """End the process group of the command; the runtime that waits for it reaps it and ends
+        too, unless it had not come to start the command."""
+        with contextlib.suppress(OSError, ValueError):
+            # crun makes the group in a process before the command's: its id is not the group's.
+            group = os.getpgid(int(self._pid_file.read_text()))
+            os.killpg(group, signal.SIGKILL)
+        try:
+            popen.wait(REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            popen.kill()
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+
 class _Running:
-    """`crun exec`, its output pipe and the file in which it names the process inside."""
+    """`crun exec` and its output pipe."""
 
     def __init__(self, command: OciCommand, container_id: str, process: dict[str, Any]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="sheep-exec-")
-        self._pid_file = Path(self._folder.name) / "pid"
-        description = Path(self._folder.name) / "process.json"
-        description.write_text(json.dumps(process))
-        line = command.line(
-            "exec", "--process", str(description), "--pid-file", str(self._pid_file), container_id
-        )
+        self._folder = ExecFolder(process)
         self.popen = subprocess.Popen(
-            line, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, bufsize=0,
+            [*self._folder.line(command), container_id], cwd="/", stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0,
         )  # fmt: skip
         assert self.popen.stdout is not None
         self._pipe = self.popen.stdout.fileno()
@@ -46,18 +93,6 @@ class _Running:
             return False
         return True
 
-    def kill(self) -> None:
-        """End the process group of the command; the runtime that waits for it reaps it and ends
-        too, unless it had not come to start the command."""
-        with contextlib.suppress(OSError, ValueError):
-            # crun makes the group in a process before the command's: its id is not the group's.
-            group = os.getpgid(int(self._pid_file.read_text()))
-            os.killpg(group, signal.SIGKILL)
-        try:
-            self.popen.wait(REAP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-
     def result(self) -> ExecResult:
         self.drain()
         return ExecResult(exit_code=self.popen.wait(), output=self._output)
@@ -65,11 +100,11 @@ class _Running:
     def close(self) -> None:
         """End what still runs, and let go of everything."""
         if self.popen.poll() is None:
-            self.kill()
+            self._folder.kill(self.popen)
         self.popen.wait()
         assert self.popen.stdout is not None
         self.popen.stdout.close()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 async def execute(

@@ -134,7 +134,7 @@ def pin(
         for kind in kinds:
             kernel.mount(f"/proc/thread-self/ns/{kind}", folder / kind, None, kernel.MS_BIND)
 
-    _in_thread(work)
+    in_thread(work)
 
 
 def unpin(folder: Path) -> None:
@@ -171,7 +171,7 @@ def _plug(host: Netlink, master: int, attachment: Attachment) -> None:
         )
 
 
-def _in_thread(work: Callable[[], None]) -> None:
+def in_thread(work: Callable[[], None]) -> None:
     """Run in a thread that ends with it; its error is ours."""
     errors: list[OSError] = []
 

@@ -6,21 +6,25 @@ import contextlib
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from shepherd.lib.clock import Clock
+from shepherd.lib.duplex import SocketDuplex
 from shepherd.runtime.base import (
     ContainerConfig,
     ContainerInfo,
     ContainerState,
     ExecResult,
     Images,
+    Process,
     RuntimeInfo,
     SandboxConfig,
     SandboxInfo,
     SheepError,
     Stats,
+    Stdio,
 )
 from shepherd.runtime.oci import hostports, kernel, monitor, network
 from shepherd.runtime.oci.cgroups import Cgroups
@@ -34,7 +38,8 @@ from shepherd.runtime.oci.network import NetworkConfig
 from shepherd.runtime.oci.nft import Nft, NftError
 from shepherd.runtime.oci.probe import Probed, probe
 from shepherd.runtime.oci.registries import Registries
-from shepherd.runtime.oci.sandboxes import Plug, SandboxRecord, SandboxStore
+from shepherd.runtime.oci.sandboxes import Plug, SandboxRecord, SandboxStore, namespace_kinds
+from shepherd.runtime.oci.streaming import AttachedContainer, ExecProcess, dial
 from shepherd.runtime.oci.trash import Trash
 from shepherd.runtime.oci.workers import Workers, prepare_mounts
 
@@ -122,7 +127,7 @@ class OciRuntime:
             if sandbox is None:
                 self._containers.remove(container)
             else:
-                info = self._containers.inspect(container)
+                info = self._containers.settle(container)
                 sandbox.containers[container.id] = HeldContainer(container, info)
 
     async def close(self, *, remove: bool = False) -> None:
@@ -335,13 +340,49 @@ class OciRuntime:
     async def exec(
         self, container_id: str, command: list[str], *, timeout_seconds: float
     ) -> ExecResult:
-        container = self._find(container_id)
-        if container is None or container.info.state is not ContainerState.RUNNING:
-            raise SheepError("ContainerNotRunning", f"container {container_id} is not running")
+        container = self._running(container_id)
         process = await self._workers.run(self._containers.exec_spec, container.record, command)
         return await execute(
             self._workers, self._command, container_id, process, timeout_seconds=timeout_seconds
         )
+
+    @asynccontextmanager
+    async def open_exec(
+        self, container_id: str, command: list[str], stdio: Stdio
+    ) -> AsyncIterator[Process]:
+        record = self._running(container_id).record
+        spec = await self._workers.run(self._containers.exec_spec, record, command)
+        starting = asyncio.create_task(
+            self._workers.run(ExecProcess, self._command, container_id, spec, stdio)
+        )
+        try:
+            process = await asyncio.shield(starting)
+            await process.opened()
+            yield process
+        except OSError as error:
+            raise SheepError("ExecError", f"cannot run a command: {error}") from error
+        finally:
+            # Whoever is cancelled while it starts still waits for it, to end it.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                starting.result().closing()
+                await self._workers.run(starting.result().close)
+
+    @asynccontextmanager
+    async def attach(self, container_id: str, stdio: Stdio) -> AsyncIterator[Process]:
+        self._running(container_id)
+        process = AttachedContainer(self._containers.folder(container_id), stdio)
+        try:
+            yield process
+        finally:
+            process.close()
+
+    async def dial(self, sandbox_id: str, port: int) -> SocketDuplex:
+        sandbox = self._held.get(sandbox_id)
+        if sandbox is None:
+            raise SheepError("SandboxNotFound", f"sandbox {sandbox_id} is gone")
+        own = "net" in namespace_kinds(sandbox.record.config)
+        return await dial(self._sandboxes.folder(sandbox_id) / "net" if own else None, port)
 
     async def stats(self, sandbox_id: str) -> dict[str, Stats]:
         sandbox = self._held.get(sandbox_id)
@@ -362,6 +403,13 @@ class OciRuntime:
 
     def changes(self) -> AsyncIterator[str]:
         return self._changes.listen()
+
+    def _running(self, container_id: str) -> HeldContainer:
+        """Raises SheepError."""
+        container = self._find(container_id)
+        if container is None or container.info.state is not ContainerState.RUNNING:
+            raise SheepError("ContainerNotRunning", f"container {container_id} is not running")
+        return container
 
     def _find(self, container_id: str) -> HeldContainer | None:
         for sandbox in self._held.values():

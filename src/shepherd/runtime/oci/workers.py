@@ -60,6 +60,17 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
+async def writable(descriptor: int) -> None:
+    """Wait until a descriptor can be written to, or its other end is gone."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop.add_writer(descriptor, event.set)
+    try:
+        await event.wait()
+    finally:
+        loop.remove_writer(descriptor)
+
+
 def prepare_mounts(volatile: Path) -> None:
     """Let mounts appear in every mount namespace that comes from this one, as systemd does at boot
     and Kubernetes asks for; and make `volatile` a tmpfs, unless an earlier agent did. Call it

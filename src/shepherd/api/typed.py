@@ -1,0 +1,276 @@
+"""Objects under their schema, field by field: comparing, merging and pruning for server-side apply.
+
+Lists without a list type, and structs and maps marked atomic, are one field each. Inputs are never
+changed; results share their parts. Source: sigs.k8s.io/structured-merge-diff, typed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from shepherd.api.errors import bad_request
+from shepherd.api.fieldset import MEMBER, FieldSet, Path, as_json, is_member, path_text
+from shepherd.api.resource import Object
+from shepherd.api.schema import Field, Shape, Type, get_type
+
+_KEY_DEFAULTS = {"protocol": "TCP"}
+"""Of keys that may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """How a value is taken apart."""
+
+    form: str
+    """leaf, struct, map, set (a list of scalars) or items (a list of objects with keys)."""
+    of: str = ""
+    """The type of a struct, or of what a map or list holds; "" for a map without a schema."""
+    keys: tuple[str, ...] = ()
+    implied: bool = False
+    """Its coming and going are no changes of their own: Go writes such structs always."""
+
+
+LEAF = Node("leaf")
+FREE = Node("map")
+"""An object without a schema: its objects are maps, its lists are leaves."""
+
+
+def root(type: Type | None) -> Node:
+    """The node of a whole object."""
+    return Node("struct", type.name) if type else FREE
+
+
+@cache
+def _node(shape: Shape, collection: str, keys: tuple[str, ...], implied: bool) -> Node:
+    match shape.container:
+        case "list" if collection == "map":
+            return Node("items", shape.of, keys, implied)
+        case "list" if collection == "set":
+            return Node("set", shape.of, implied=implied)
+        case "map" if collection != "atomic":
+            return Node("map", shape.of)
+        case "map of lists":
+            return Node("map", "string")
+        case "" if not shape.scalar and collection != "atomic":
+            atomic = get_type(shape.of).atomic and collection != "granular"
+            return LEAF if atomic else Node("struct", shape.of, implied=implied)
+    return LEAF
+
+
+def _of_field(found: Field) -> Node:
+    shape = found.shape
+    listed = shape.container == "list"
+    implied = found.required if listed else not found.pointer
+    collection = found.list_type if listed else found.collection
+    return _node(shape, collection, tuple(found.list_keys), implied)
+
+
+@cache
+def _fields(of: str) -> dict[str, Node]:
+    """The nodes of a struct's fields."""
+    return {field.name: _of_field(field) for field in get_type(of).fields.values()}
+
+
+@cache
+def _element(of: str) -> Node:
+    """The node of what a map or list holds."""
+    return _node(Shape("", of), "granular", (), False) if of else FREE
+
+
+def _child(node: Node, name: str) -> Node:
+    if node.form == "struct":
+        return _fields(node.of).get(name, LEAF)
+    return LEAF if node.form == "set" else _element(node.of)
+
+
+def _is_leaf(value: Any, node: Node) -> bool:
+    if node.form == "struct" or node.form == "map":
+        return not isinstance(value, dict)
+    return node.form == "leaf" or not isinstance(value, list)
+
+
+def _named(node: Node) -> str:
+    """What path elements put before the names of a node's parts."""
+    return "f:" if node.form in {"struct", "map"} else ""
+
+
+def _parts(value: Any, node: Node) -> dict[str, Any]:
+    """The parts of a value that is no leaf; those of a list by their path elements."""
+    if node.form == "set":
+        return {f"v:{as_json(item)}": item for item in value}
+    if node.form == "items":
+        return {_key(item, node.keys): item for item in value}
+    parts: dict[str, Any] = value
+    return parts
+
+
+def _key(item: Any, keys: tuple[str, ...]) -> str:
+    if not isinstance(item, dict):
+        raise bad_request("associative list: an item is not an object")
+    found = {}
+    for key in sorted(keys):
+        found[key] = item.get(key, _KEY_DEFAULTS.get(key))
+        if found[key] is None:
+            raise bad_request(f'associative list: an item omits its key field "{key}"')
+    return f"k:{as_json(found)}"
+
+
+def _listed(value: list[Any], node: Node) -> list[tuple[str, Any]]:
+    """The items of a list with their path elements; unlike parts, an element may come twice."""
+    if node.form == "set":
+        return [(f"v:{as_json(item)}", item) for item in value]
+    return [(_key(item, node.keys), item) for item in value]
+
+
+# -- fields ------------------------------------------------------------------------------------
+
+
+def fields_of(config: Object, node: Node) -> FieldSet:
+    """The fields that an applied configuration sets.
+
+    Raises ApiError 400 for list items without their keys, or two with the same.
+    """
+    return _set_by(config, node, ())
+
+
+def _set_by(value: Any, node: Node, path: Path) -> FieldSet:
+    if _is_leaf(value, node):
+        return MEMBER
+    named, parts, found = _named(node), _parts(value, node), {}
+    if len(parts) < len(value):
+        elements = [element for element, _ in _listed(value, node)]
+        twice = next(element for element in elements if elements.count(element) > 1)
+        raise bad_request(f"{path_text(path)}: duplicate entries for key {path_text((twice,))}")
+    for name, item in parts.items():
+        element, child = named + name, _child(node, name)
+        below = _set_by(item, child, (*path, element))
+        if _is_leaf(item, child) or item == {}:
+            found[element] = MEMBER
+        elif node.form != "struct":
+            found[element] = below | {".": MEMBER} if below else MEMBER
+        elif below:
+            found[element] = below
+    return found
+
+
+# -- comparing ---------------------------------------------------------------------------------
+
+_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between two objects."""
+
+    set: FieldSet
+    """The fields that were added or have another value."""
+    removed: FieldSet
+
+
+def compare(old: Object, new: Object, node: Node) -> Changes:
+    """The fields in which `new` differs from `old`. Equal parts cost next to nothing."""
+    found: FieldSet = {}
+    removed: FieldSet = {}
+    _compare(old, new, node, found, removed)
+    return Changes(found, removed)
+
+
+def _compare(old: Any, new: Any, node: Node, found: FieldSet, removed: FieldSet) -> None:
+    """Both are no leaves. Fills in what differs below them."""
+    named, before, after = _named(node), _parts(old, node), _parts(new, node)
+    for name, value in after.items():
+        was = before.get(name, _MISSING)
+        if was is value or was == value:
+            continue
+        element, child = named + name, _child(node, name)
+        leaves = _is_leaf(was, child) + _is_leaf(value, child)
+        if was is _MISSING or leaves == 2:
+            found[element] = _whole(value, child)
+        elif leaves:  # a leaf became an object, or the other way round
+            found[element], removed[element] = _whole(value, child), _whole(was, child)
+        else:
+            below: tuple[FieldSet, FieldSet] = {}, {}
+            _compare(was, value, child, *below)
+            for fields, changed in zip((found, removed), below, strict=True):
+                if changed:
+                    fields[element] = changed
+    for name, was in before.items():
+        if name not in after:
+            removed[named + name] = _whole(was, _child(node, name))
+
+
+def _whole(value: Any, node: Node) -> FieldSet:
+    """What comes or goes with a value: its parts, and itself."""
+    if not value or _is_leaf(value, node):
+        return MEMBER
+    if node.form == "struct":
+        fields = _fields(node.of)
+        found = {
+            f"f:{name}": MEMBER
+            if (child := fields.get(name, LEAF)) is LEAF
+            else _whole(item, child)
+            for name, item in value.items()
+        }
+    else:
+        child, named = _child(node, ""), _named(node)
+        found = {named + name: _whole(item, child) for name, item in _parts(value, node).items()}
+    if not node.implied:
+        found["."] = MEMBER
+    return found
+
+
+# -- merging and pruning -----------------------------------------------------------------------
+
+
+def merge(live: Any, config: Any, node: Node) -> Any:
+    """`live` with what `config` says: structs and keyed lists merge, all else is replaced.
+
+    Lists take the order of `config`; items that only `live` has keep their place among them.
+    """
+    if _is_leaf(config, node) or _is_leaf(live, node):
+        return config
+    if node.form in {"struct", "map"}:
+        result = dict(live)
+        for name, item in config.items():
+            has = name in live
+            result[name] = merge(live[name], item, _child(node, name)) if has else item
+        return result
+    old, new, child = _parts(live, node), _parts(config, node), _child(node, "")
+    merged = {e: merge(old[e], item, child) if e in old else item for e, item in new.items()}
+    return list(_interleaved(_listed(live, node), merged))
+
+
+def _interleaved(old: list[tuple[str, Any]], new: dict[str, Any]) -> Iterator[Any]:
+    """The items of `new` in order, among them those that only `old` has, where they stood."""
+    places = {element: at for at, (element, _) in enumerate(old)}
+    at = 0
+    for element, item in new.items():
+        place = places.get(element, -1)
+        while at < len(old) and (at < place or old[at][0] not in new):
+            if old[at][0] not in new:
+                yield old[at][1]
+            at += 1
+        if place == at:
+            at += 1
+        yield item
+    yield from (item for element, item in old[at:] if element not in new)
+
+
+def remove(value: Any, node: Node, fields: FieldSet) -> Any:
+    """A value without these fields and without what that leaves empty."""
+    if _is_leaf(value, node):
+        return value
+    named, child = _named(node), LEAF
+    kept: list[tuple[str, Any]] = []
+    for name, item in value.items() if named else _listed(value, node):
+        below = fields.get(named + name)
+        left = item
+        if below is not None:
+            if is_member(below):
+                continue
+            child = _child(node, name)
+            left = remove(item, child, below)
+        if left or not item or left is item:
+            kept.append((name, left))
+    return dict(kept) if named else [item for _, item in kept]

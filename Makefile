@@ -6,7 +6,7 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # What a node needs to run containers, and what builds the demo image.
-DEBIAN_PACKAGES := crun runc conmon skopeo nftables libnftables1 busybox-static iproute2 python3-venv
+DEBIAN_PACKAGES := crun runc conmon skopeo nftables libnftables1 busybox-static curl iproute2 python3-venv
 
 .PHONY: help setup run test unit check format bench lock clean
 

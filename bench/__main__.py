@@ -17,6 +17,7 @@ BENCHES = {
     "pods": "from the API to running containers (as root)",
     "runtime": "pods started on the node, beside podman and docker (as root)",
     "scheduler": "decisions of the pure cycle on 1,000 and 5,000 nodes",
+    "embedded": "the cluster inside a test: ready, stopped, resident",
     "scale": "pods bound through the API with 1,000 and 5,000 hollow nodes",
 }
 """By name: what it measures. Each is the module `bench.<name>` with `measure() -> list[Row]`."""

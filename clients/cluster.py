@@ -9,7 +9,7 @@ from clients.registry import Registry, serve
 from shepherd.runtime.oci import kernel
 from shepherd.testing.program import Program, eventually
 
-_REGISTRIES = ("docker.io", "registry.k8s.io", "k8s.gcr.io")
+_REGISTRIES = ("docker.io", "registry.k8s.io", "k8s.gcr.io", "gcr.io")
 _STOP_SECONDS = 90.0
 """Pods are given their grace time, which is 30 s by default."""
 

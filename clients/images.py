@@ -59,7 +59,7 @@ def stand_ins() -> tuple[StandIn, ...]:
     return (
         StandIn(("library/busybox", "library/alpine", "library/ubuntu"), ("sh",)),
         StandIn(("library/nginx",), ("/usr/local/bin/nginx",), nginx),
-        StandIn(("pause", "library/redis"), ("/pause",), pause),
+        StandIn(("pause", "google_containers/pause", "library/redis"), ("/pause",), pause),
         StandIn(("library/python",), ("python",), _python()),
     )
 

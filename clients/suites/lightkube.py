@@ -7,8 +7,10 @@ from clients.suite import Command, Suite
 
 
 def _python() -> Path:
-    checkout("lightkube")
-    return venv("lightkube", "pytest", "pytest-asyncio", "pytest-timeout", "lightkube")
+    source = checkout("lightkube")
+    # Its tests set a misspelt attribute, which later models refuse; this is what it locks.
+    models = "lightkube-models==1.35.0.8"
+    return venv("lightkube", "pytest", "pytest-asyncio", "pytest-timeout", models, str(source))
 
 
 def _command(kubeconfig: Path) -> Command:

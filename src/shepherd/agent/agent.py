@@ -22,7 +22,7 @@ from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.lib.clock import Clock
 from shepherd.lib.httpd import HttpServer, serve
-from shepherd.lib.machine import own_address
+from shepherd.lib.machine import listen, own_address
 from shepherd.runtime.base import Dataplane, Runtime, SheepError
 
 _CLOSE_SECONDS = 1.0
@@ -126,8 +126,7 @@ class Agent:
         """Open the agent's own endpoints. Raises OSError when the port is taken."""
         listener = await serve(
             self.handle,
-            self._config.endpoint_host,
-            self._config.endpoint_port,
+            sock=listen(self._config.endpoint_host, self._config.endpoint_port),
             ssl=self._ssl,
             streamed=lambda method, path: path.startswith("/images/load"),
         )

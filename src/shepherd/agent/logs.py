@@ -155,15 +155,26 @@ def _successor(live: Path, current: BinaryIO | None) -> BinaryIO | None:
 
 
 def _seek_tail(files: list[BinaryIO], lines: int) -> None:
-    """Position all files so that what follows is the last `lines` lines."""
-    wanted = lines
+    """Position all files so that what follows is the last `lines` lines; one without an end, such
+    as a prompt, is a line too."""
+    unfinished = lines > 0 and bool(files) and _ends_unfinished(files[-1])
+    wanted = lines - unfinished
     for file in reversed(files):
-        wanted = _seek_from_end(file, wanted) if wanted > 0 else _skip(file)
+        if wanted > 0 or (unfinished and file is files[-1]):
+            wanted = _seek_from_end(file, wanted)
+        else:
+            _skip(file)
 
 
-def _skip(file: BinaryIO) -> int:
+def _ends_unfinished(file: BinaryIO) -> bool:
+    """The last entry is a part of a line."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _CHUNK))
+    last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+    return _tag(last) == b"P"
+
+
+def _skip(file: BinaryIO) -> None:
     file.seek(0, os.SEEK_END)
-    return 0
 
 
 def _seek_from_end(file: BinaryIO, lines: int) -> int:

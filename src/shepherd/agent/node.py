@@ -40,9 +40,9 @@ class AgentConfig:
     cluster_dns: str = ""
     """The address of the cluster's DNS; empty: pods use the node's own resolvers."""
     cluster_domain: str = "cluster.local"
-    endpoint_host: str = "0.0.0.0"
+    endpoint_host: str = ""
     endpoint_port: int = 0
-    """Where the agent's own endpoints listen; 0: any free port."""
+    """Where the agent's own endpoints listen; empty: at every address, 0: at any free port."""
     start_concurrency: int = 4
     """Containers started at the same time: more gain nothing, and make each slower."""
 

@@ -30,9 +30,10 @@ def status(view: PodView, old: Object) -> Object:
     new: Object = {}
     inits = [_container_status(view, c, old, "initContainerStatuses") for c in view.inits]
     mains = [_container_status(view, c, old, "containerStatuses") for c in view.mains]
-    if inits:
-        new["initContainerStatuses"] = inits
-    new["containerStatuses"] = mains
+    if not _refused(view, old):
+        if inits:
+            new["initContainerStatuses"] = inits
+        new["containerStatuses"] = mains
     new["phase"] = _phase(view, old)
     new |= _why(view, old)
     new |= _addresses(view, old)
@@ -40,6 +41,12 @@ def status(view: PodView, old: Object) -> Object:
     new["observedGeneration"] = view.pod.metadata.generation
     new["conditions"] = _conditions(view, old, new)
     return new
+
+
+def _refused(view: PodView, old: Object) -> bool:
+    """The node never took it: of its containers there is nothing to tell."""
+    told = old.get("containerStatuses") or any(c.latest for c in view.containers)
+    return view.verdict is not None and not told
 
 
 def patch(old: Object, new: Object) -> Object:
@@ -258,7 +265,7 @@ def _initialized(view: PodView, new: Object) -> _Finding:
     waiting = [
         c.spec.name
         for c in view.inits
-        if not statuses[c.spec.name]["started" if c.kind == "sidecar" else "ready"]
+        if not statuses.get(c.spec.name, {}).get("started" if c.kind == "sidecar" else "ready")
     ]
     return False, "ContainersNotInitialized", _names("containers with incomplete status", waiting)
 

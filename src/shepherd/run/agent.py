@@ -44,7 +44,7 @@ class _NodeProcess:
         assert config.api_addr
         self._config = config
         self._url = f"{'http' if config.insecure else 'https'}://{config.api_addr}"
-        self._address = config.node_ip or own_address(config.api_addr.host)
+        self._address = config.node_ip or _own_address(config, config.api_addr.host)
         self.agent: Agent | None = None
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class _NodeProcess:
                 node_ip=self._address,
                 cluster_domain=cluster["clusterDomain"],
                 max_pids=self._config.max_pids,
-                endpoint_host="0.0.0.0" if identity else "127.0.0.1",
+                endpoint_host="" if identity else "127.0.0.1",
             ),
             clock=_CLOCK,
             random=_RANDOM,
@@ -109,26 +109,24 @@ class _NodeProcess:
         memory.settle()
 
 
+def _own_address(config: Config, server: str) -> str:
+    """Where the server reaches the agent; without TLS it listens on loopback only."""
+    return "127.0.0.1" if config.insecure else own_address(server)
+
+
 def _runtime(config: Config, pod_cidr: str, service_cidr: str) -> tuple[Runtime, Dataplane]:
     if config.runtime == "hollow":
         from shepherd.runtime.hollow import HollowRuntime, NullDataplane
 
         return HollowRuntime(clock=_CLOCK, random=_RANDOM), NullDataplane()
-    from shepherd.runtime.oci import (
-        NetworkConfig,
-        NftDataplane,
-        OciRuntime,
-        Registries,
-        instance_name,
-    )
+    from shepherd.run.containers import real_containers
 
-    instance = instance_name(config.data_dir)
-    network = NetworkConfig(instance, cluster_cidr=pod_cidr, service_cidr=service_cidr)
-    root = config.data_dir / "agent" / "sheep"
-    registries = Registries(mirrors=config.registry_mirrors)
-    return (
-        OciRuntime(root, network=network, clock=_CLOCK, instance=instance, registries=registries),
-        NftDataplane(instance, service_cidr=service_cidr),
+    return real_containers(
+        config.data_dir,
+        pod_cidr=pod_cidr,
+        service_cidr=service_cidr,
+        clock=_CLOCK,
+        mirrors=config.registry_mirrors,
     )
 
 

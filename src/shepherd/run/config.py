@@ -50,6 +50,11 @@ class Address:
             return False
 
     @property
+    def everywhere(self) -> bool:
+        """At every address of the machine."""
+        return self.host in ("", "0.0.0.0", "::")
+
+    @property
     def local(self) -> "Address":
         """How a program on this machine reaches a server that listens here."""
         if self.host in ("", "0.0.0.0"):
@@ -216,12 +221,14 @@ def _mirrors(values: list[str]) -> dict[str, tuple[str, ...]]:
     return mirrors
 
 
-def _node_ip(text: str) -> str:
+def _node_ip(text: str, insecure: bool) -> str:
     if text:
         try:
-            ipaddress.ip_address(text)
+            address = ipaddress.ip_address(text)
         except ValueError:
             raise UsageError(f"--node-ip {text!r} is not an IP address") from None
+        if insecure and not address.is_loopback:
+            raise UsageError(f"--insecure agents listen on loopback only: not --node-ip {text!r}")
     return text
 
 
@@ -240,7 +247,7 @@ def parse(arguments: list[str]) -> Config:
         addr=_listen_address(args.addr, args.insecure),
         data_dir=_data_dir(args.data_dir),
         node_name=_node_name(args.node_name),
-        node_ip=_node_ip(args.node_ip),
+        node_ip=_node_ip(args.node_ip, args.insecure),
         api_addr=api_addr,
         token=_token(args.token, args.token_file),
         token_auth_file=Path(args.token_auth_file) if args.token_auth_file else None,

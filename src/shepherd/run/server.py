@@ -73,7 +73,8 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
     Raises StartError.
     """
     sock = _listen(config.addr)
-    bound = Address(config.addr.host, sock.getsockname()[1])
+    address, port = sock.getsockname()[:2]
+    bound = Address(config.addr.host and address, port)
     _make_directory(config.data_dir)
     store = await _open_store(config.data_dir)
     try:
@@ -139,7 +140,8 @@ def _make_directory(data_dir: Path) -> None:
 
 def _open_pki(config: Config, bound: Address) -> Pki:
     service = _server_config(config, bound).kubernetes_address
-    hosts = (socket.gethostname(), own_address(), config.addr.host, config.node_ip, service)
+    names = (config.addr.host, bound.host, config.node_ip)
+    hosts = (socket.gethostname(), own_address(), *names, service)
     try:
         return Pki.open(config.data_dir / "pki", clock=_CLOCK, hosts=hosts)
     except PkiError as error:
@@ -150,9 +152,17 @@ def _server_config(config: Config, bound: Address) -> ServerConfig:
     return ServerConfig(
         pod_cidr=config.pod_cidr,
         service_cidr=config.service_cidr,
-        advertise_address="" if bound.loopback else config.node_ip or own_address(),
+        advertise_address=_reachable(config, bound),
         advertise_port=bound.port,
     )
+
+
+def _reachable(config: Config, bound: Address) -> str:
+    """The address by which pods, which speak IPv4, reach the API; empty when they cannot."""
+    if bound.loopback:
+        return ""
+    address = (config.node_ip or own_address()) if bound.everywhere else bound.host
+    return "" if ":" in address else address
 
 
 def _authenticator(config: Config, store: Store, pki: Pki | None) -> Authenticator:

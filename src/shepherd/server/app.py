@@ -95,7 +95,7 @@ class ApiServer:
         user = await self._authenticator.authenticate(request)
         if path.startswith(_HEALTH):
             return self._health(path, "verbose" in dict(request.query))
-        if path.rstrip("/") == "/version":
+        if path in ("/version", "/version/"):  # kr8s asks with a slash
             return json_answer(VERSION)
         route = self._routes.find(request)
         if route is None:

@@ -27,14 +27,13 @@ async def make(registry: Registry, config: ServerConfig) -> None:
         }
     }
     await _ensure(registry, SERVICE, "default", _NAME, service, _LABELS)
-    if not config.advertise_address:
-        return
-    port = {"name": "https", "port": config.advertise_port, "protocol": "TCP"}
-    address = config.advertise_address
-    subsets = {"subsets": [{"addresses": [{"ip": address}], "ports": [port]}]}
+    port = {"name": "https", "port": config.advertise_port or 443, "protocol": "TCP"}
+    addresses = [config.advertise_address] if config.advertise_address else []
+    here = [{"addresses": [{"ip": one}], "ports": [port]} for one in addresses]
+    subsets: Object = {"subsets": here}
     slices = {
-        "addressType": "IPv6" if ":" in address else "IPv4",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [one], "conditions": {"ready": True}} for one in addresses],
         "ports": [port],
     }
     mirrored = {"endpointslice.kubernetes.io/skip-mirror": "true"}

@@ -17,7 +17,8 @@ class ServerConfig:
     node_ports: tuple[int, int] = (30000, 32767)
     """First and last."""
     advertise_address: str = ""
-    """Where pods reach the API: behind the `kubernetes` Service. Empty = no endpoint for it."""
+    """Where pods reach the API (IPv4, as they are): behind the `kubernetes` Service. Empty = no
+    endpoint for it."""
     advertise_port: int = 0
 
     @property

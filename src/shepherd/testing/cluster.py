@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -101,6 +102,7 @@ class _Face(ABC, Generic[Done]):
         """See `ClusterConfig`. Raises ValueError."""
         config = ClusterConfig(nodes, runtime, tls, faults, client_faults, seed)
         self._thread = ClusterThread(config)
+        self._random = Random(seed)
         self.clock: ClusterClock[Done] = ClusterClock(self._thread, self._do)
         self.nodes: ClusterNodes[Done] = ClusterNodes(self._thread, self._do)
 
@@ -117,6 +119,11 @@ class _Face(ABC, Generic[Done]):
     def faults(self) -> Injector:
         """What can be done to clients."""
         return self._thread.cluster.faults
+
+    @property
+    def random(self) -> Random:
+        """Chance for the test itself, the same for the same seed: which node is lost, and when."""
+        return self._random
 
     def restart_server(self, *, down_seconds: float = 0.0) -> Done:
         """Every connection breaks; the store keeps what it holds."""

@@ -15,10 +15,10 @@ from shepherd.client.kubeconfig import Kubeconfig
 from shepherd.controllers.manager import ControllerConfig
 from shepherd.lib.files import write_private
 from shepherd.lib.httpd import HttpServer, serve
-from shepherd.server.auth import CredentialAuthenticator, InsecureAuthenticator
+from shepherd.lib.machine import own_address
+from shepherd.run.dialer import SocketDialer
 from shepherd.server.pki import Pki
 from shepherd.server.proxy import streams_body
-from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.base import ConflictError, Delete, Span
 from shepherd.testing.clock import IdleLoop, MovableClock
 from shepherd.testing.faults import Injector
@@ -28,7 +28,7 @@ from shepherd.testing.wire import NO_FAULTS, Faults
 
 HOST = "127.0.0.1"
 RUNTIMES = ("hollow", "oci")
-_DELETION_SECONDS = 5.0
+_DELETION_SECONDS = 1.0
 """How long the end of a namespace may take, before what is left in it is swept out."""
 
 _made: dict[str, str] = {}
@@ -74,20 +74,18 @@ class Embedded:
         self.clock = MovableClock(loop)
         self.directory = directory
         self._pki = _open_pki(directory / "pki", self.clock) if config.secure else None
-        parts = PartsConfig(
+        self._parts_config = PartsConfig(
             seed=config.seed,
             faults=config.faults,
+            everyone=self._pki is None,
+            account_key=secrets.token_bytes(32),
             controllers=ControllerConfig(ca=self._pki.ca if self._pki else ""),
         )
-        self.parts = Parts(group, directory, clock=self.clock, config=parts)
-        tokens = ServiceAccountTokens(
-            secrets.token_bytes(32), clock=self.clock, random=self.parts.random("tokens")
-        )
-        proven = CredentialAuthenticator(self.parts.store, accounts=tokens)
-        self.parts.authenticator = proven if self._pki else InsecureAuthenticator(proven)
+        self.parts = Parts(group, directory, clock=self.clock, config=self._parts_config)
         wire = self.parts.wire("clients", None, config.client_faults)
         self.faults = Injector(wire, loop, self.clock)
         self._config = config
+        self._beyond = SocketDialer(None)
         self._httpd: HttpServer
         self.settings: Settings
 
@@ -99,6 +97,8 @@ class Embedded:
         tls = self._pki.serving_context() if self._pki else None
         self._httpd = await serve(self.faults.handle, HOST, ssl=tls, streamed=streams_body)
         self.settings = self._settings("default", "kubeconfig")
+        if self._config.runtime == "oci":
+            self._add_this_machine("n1")
         await self.start_nodes([f"n{number + 1}" for number in range(self._config.nodes)])
 
     async def start_nodes(self, names: Sequence[str]) -> None:
@@ -123,8 +123,28 @@ class Embedded:
         cut.set() if off else cut.clear()
 
     async def stop(self) -> None:
+        """End everything. Real containers are stopped gracefully; hollow ones just end."""
         await self._httpd.close(grace_seconds=0.1)
+        if self._config.runtime == "oci":
+            for machine in self.parts.nodes.values():
+                if machine.agent:
+                    await machine.agent.stop_pods()
         await self.parts.stop()
+        await self._beyond.close()
+
+    def _add_this_machine(self, name: str) -> None:
+        """As a node with real containers."""
+        from shepherd.run.containers import real_containers
+
+        server = self._parts_config.server
+        runtime, dataplane = real_containers(
+            self.directory / name,
+            pod_cidr=server.pod_cidr,
+            service_cidr=server.service_cidr,
+            clock=self.clock,
+        )
+        self.parts.add_machine(name, runtime, dataplane, node_ip=own_address())
+        self.parts.dialer.beyond = self._beyond
 
     # Namespaces
 
@@ -140,7 +160,7 @@ class Embedded:
         What has not gone by itself after a while (because it waits for an operator that has ended)
         is swept out: the next test finds nothing of it.
         """
-        name = settings.context.namespace
+        name = settings.namespace
         settings.kubeconfig.unlink()
         try:
             await self.parts.client.delete(NAMESPACE, name)

@@ -29,10 +29,12 @@ from shepherd.server.auth import (
     ADMIN_GROUP,
     NODE_USER_PREFIX,
     NODES_GROUP,
-    Authenticator,
+    CredentialAuthenticator,
     InsecureAuthenticator,
 )
+from shepherd.server.authorization import BuiltinAuthorizer
 from shepherd.server.config import ServerConfig
+from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
 from shepherd.testing.clock import SkewedClock
 from shepherd.testing.dialer import NodeDialer
@@ -56,6 +58,10 @@ class PartsConfig:
     """What the wires of scheduler, controllers and agents do."""
     server: ServerConfig = field(default_factory=ServerConfig)
     controllers: ControllerConfig = field(default_factory=ControllerConfig)
+    everyone: bool = True
+    """Whoever shows no credentials is an administrator, as with `--insecure`."""
+    account_key: bytes = b"simulated"
+    """The secret that signs service account tokens."""
     acknowledged: Acknowledged = unnoticed
     """Told of each object whose write was answered."""
 
@@ -88,8 +94,11 @@ class Parts:
         self.clock = clock
         self.store = MemoryStore(clock=clock)
         self.nodes: dict[str, Machine] = {}
+        self.dialer = NodeDialer(self.nodes)
         self.directory = directory
-        self.authenticator: Authenticator = InsecureAuthenticator()
+        self._tokens = ServiceAccountTokens(
+            config.account_key, clock=clock, random=Random(f"{config.seed} tokens")
+        )
         self.manager: ControllerManager
         self._config = config
         self._group = group
@@ -146,25 +155,11 @@ class Parts:
     # Nodes
 
     def start_node(self, name: str) -> Agent:
-        """Start a hollow node, or the agent of one that was stopped."""
+        """Start a hollow node, or the agent of a machine that is there already."""
         if name not in self.nodes:
             runtime = HollowRuntime(clock=self.clock, random=self.random(f"runtime {name}"))
             address = str(_ADDRESSES[len(self.nodes) + 1])
             self.add_machine(name, runtime, NullDataplane(), node_ip=address, capacity=CAPACITY)
-        return self.start_agent(name)
-
-    def add_machine(self, name: str, runtime: Runtime, dataplane: Dataplane, **config: Any) -> None:
-        """A machine to start an agent on; `config` goes into its `AgentConfig`."""
-        user = User(NODE_USER_PREFIX + name, (NODES_GROUP,))
-        self.nodes[name] = Machine(
-            runtime,
-            dataplane,
-            self.wire(name, user, self._config.faults),
-            SkewedClock(self.clock),
-            AgentConfig(name, self.directory / name, endpoint_host="127.0.0.1", **config),
-        )
-
-    def start_agent(self, name: str) -> Agent:
         machine = self.nodes[name]
         machine.agent = Agent(
             Client(machine.wire),
@@ -176,6 +171,17 @@ class Parts:
         )
         self.run(name, machine.agent.run())
         return machine.agent
+
+    def add_machine(self, name: str, runtime: Runtime, dataplane: Dataplane, **config: Any) -> None:
+        """A machine to start an agent on; `config` goes into its `AgentConfig`."""
+        user = User(NODE_USER_PREFIX + name, (NODES_GROUP,))
+        self.nodes[name] = Machine(
+            runtime,
+            dataplane,
+            self.wire(name, user, self._config.faults),
+            SkewedClock(self.clock),
+            AgentConfig(name, self.directory / name, endpoint_host="127.0.0.1", **config),
+        )
 
     async def stop_agent(self, name: str) -> None:
         """The agent ends, its containers go on."""
@@ -215,13 +221,15 @@ class Parts:
         return self.wire(user.name, user, self._config.faults)
 
     def _api(self) -> ApiServer:
+        proven = CredentialAuthenticator(self.store, accounts=self._tokens)
         return ApiServer(
             self.store,
             config=self._config.server,
             clock=self.clock,
             random=self.random("server"),
-            authenticator=self.authenticator,
-            dialer=NodeDialer(self.nodes),
+            authenticator=InsecureAuthenticator(proven) if self._config.everyone else proven,
+            authorizer=BuiltinAuthorizer(self.store),
+            dialer=self.dialer,
         )
 
     async def list(self, resource: Resource, namespace: str | None = None) -> list[Object]:

@@ -19,7 +19,7 @@ class Rest:
     def __init__(self, settings: Settings, *, token: str = "", seconds: float = 20.0) -> None:
         """`token` is shown as bearer token; `seconds` bounds each wait."""
         self._address = settings.url.partition("://")[2]
-        self._namespace = settings.context.namespace
+        self._namespace = settings.namespace
         self._ssl = settings.context.ssl_context()
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._seconds = seconds

@@ -26,6 +26,11 @@ class Settings:
         return self.context.server
 
     @property
+    def namespace(self) -> str:
+        """That of whoever names none."""
+        return self.context.namespace
+
+    @property
     def environment(self) -> dict[str, str]:
         """For kubectl, Helm, kopf and all that read KUBECONFIG."""
         return {"KUBECONFIG": str(self.kubeconfig)}
@@ -38,7 +43,7 @@ class Settings:
     @property
     def kr8s(self) -> dict[str, Any]:
         """`kr8s.api(**settings.kr8s)`."""
-        return {"kubeconfig": str(self.kubeconfig), "namespace": self.context.namespace}
+        return {"kubeconfig": str(self.kubeconfig), "namespace": self.namespace}
 
     @property
     def kubernetes(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A standalone with real containers."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,4 +27,18 @@ def cluster(network_namespace: None, tmp_path_factory: pytest.TempPathFactory) -
     try:
         yield program
     finally:
+        program.discard()
+
+
+@pytest.fixture
+def new_standalone(network_namespace: None, tmp_path: Path) -> Iterator[Callable[..., Program]]:
+    """Makes standalones, which a test starts itself; all that ran is discarded at its end."""
+    made: list[Program] = []
+
+    def make(name: str, port: int, *flags: str) -> Program:
+        made.append(standalone(tmp_path / name, port, *flags))
+        return made[-1]
+
+    yield make
+    for program in made:
         program.discard()

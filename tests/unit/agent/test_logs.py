@@ -59,6 +59,15 @@ async def test_tail(live: Path, lines: int, expected: str) -> None:
     assert await text(live, tail_lines=lines) == expected
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"), [(0, ""), (1, "pass"), (2, "b\npass"), (3, "a\nb\npass")]
+)
+async def test_a_line_without_an_end_counts(live: Path, lines: int, expected: str) -> None:
+    write(live.with_name("0.log.1"), entry(1, "a"))
+    write(live, entry(2, "b"), entry(3, "pa", tag="P"), entry(3, "ss", tag="P"))
+    assert await text(live, tail_lines=lines) == expected
+
+
 async def test_tail_of_a_long_log(live: Path) -> None:
     write(live, *(entry(n % 60, f"{n} {'x' * 100}") for n in range(5000)))
     found = (await text(live, tail_lines=2500)).splitlines()

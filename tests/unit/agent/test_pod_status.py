@@ -6,6 +6,7 @@ import pytest
 
 from shepherd.agent.pod_state import Failure, Verdict
 from shepherd.agent.pod_status import patch, status
+from shepherd.api.kinds.podsummary import summarize
 
 
 def phase(make_view: Any, *containers: str, **options: Any) -> str:
@@ -179,3 +180,11 @@ def test_a_reason_goes_with_the_state_that_it_explained(make_view: Any) -> None:
     after = status(make_view("main web: running"), before)
     change = next(c for c in patch(before, after)["conditions"] if c["type"] == "Ready")
     assert (change["status"], change["reason"], change["message"]) == ("True", None, None)
+
+
+def test_of_a_refused_pod_nothing_is_told_but_why(make_view: Any) -> None:
+    verdict = Verdict("OutOfcpu", "Pod was rejected: too large")
+    found = status(make_view("init i: -", "main web: -", sandbox=None, verdict=verdict), {})
+    assert (found["phase"], found["reason"]) == ("Failed", "OutOfcpu")
+    assert "containerStatuses" not in found
+    assert summarize({"spec": {"containers": [{}]}, "status": found}).status == "OutOfcpu"

@@ -63,6 +63,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
             "--pod-cidr '10.0.0.0/16' and --service-cidr '10.0.1.0/24' must not overlap",
         ),
         (["--max-pids", "0"], "--max-pids '0' is not a number of processes"),
+        (["--insecure", "--node-ip", "192.0.2.1"], "not --node-ip '192.0.2.1'"),
         (["--node-ip", "x"], "--node-ip 'x' is not an IP address"),
         (["--registry-mirror", "docker.io"], "--registry-mirror 'docker.io' must be REGISTRY=HOST"),
         (["--adr", ":1"], "unrecognized arguments: --adr"),

@@ -136,6 +136,17 @@ def test_by_chance_a_seed_repeats_itself() -> None:
     assert set(codes(1)) == {200, 409, 429}
 
 
+def test_which_node_is_lost_is_the_seed_s_choice() -> None:
+    def lost(seed: int) -> str:
+        with Cluster(nodes=3, seed=seed) as cluster:
+            name = cluster.random.choice(cluster.nodes.names)
+            cluster.nodes.lose(name)
+            assert name not in cluster.nodes.names
+            return name
+
+    assert lost(1) == lost(1)
+
+
 def test_expired_and_cut_watches_by_chance() -> None:
     with Cluster(client_faults=Faults(expired=1.0, cut=1.0)) as cluster:
         rest = Rest(cluster.settings)

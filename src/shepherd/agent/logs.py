@@ -23,6 +23,8 @@ ROTATE_BYTES = 10 * 1024 * 1024
 KEEP_FILES = 5
 """Files of a container together, the live one included (kubelet containerLogMaxFiles)."""
 _CHUNK = 64 * 1024
+_END_BYTES, _END_LINES = 2048, 80
+"""Of a log, what stands in for a termination message."""
 _POLL_SECONDS = 0.2
 
 
@@ -288,3 +290,16 @@ def _rename(live: Path) -> bool:
     for path in older[: max(0, len(older) + 2 - KEEP_FILES)]:
         path.unlink()
     return True
+
+
+def log_end(path: Path) -> str:
+    """The last lines of a log in CRI format, without their tags."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 2 * _END_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    texts = [line.split(" ", 3)[3] for line in lines if line.count(" ") >= 3]
+    return "\n".join(texts[-_END_LINES:])[-_END_BYTES:]

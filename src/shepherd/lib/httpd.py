@@ -246,7 +246,11 @@ class _Connections(web.Server):
         try:
             if raw.transport is None:
                 raise ConnectionResetError("the peer is gone")
-            await takeover(_detach(raw.protocol, raw.transport, response))
+            duplex = _detach(raw.protocol, raw.transport, response)
+            try:
+                await takeover(duplex)
+            finally:
+                duplex.close()
         except asyncio.CancelledError:
             if not self._closing or task.uncancel():
                 raise

@@ -160,11 +160,11 @@ def _relayed(call: Call) -> Request:
 
 
 def _container(pod: Pod, asked: str) -> str:
-    """The container whose log is meant. Raises ApiError 400."""
+    """The container that is meant. Raises ApiError 400."""
     spec = pod.spec
     names = [container.name for container in spec.containers]
     name = pod.metadata.name
-    if asked in names or asked in [container.name for container in spec.init_containers]:
+    if asked in [container.name for container in spec.everyone]:
         return asked
     if asked:
         raise errors.bad_request(f"container {asked} is not valid for pod {name}")

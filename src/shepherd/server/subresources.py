@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from shepherd.api import errors
 from shepherd.api.kinds import NAMESPACE, NODE, POD
+from shepherd.api.kinds.ephemeral import validate_ephemeral_update
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import NOTHING, selector_of
@@ -53,6 +54,28 @@ def _finalize(resource: Resource, wanted: Object, old: Object) -> Object:
     """Only the namespace's own finalizers change; without any left it goes."""
     finalizers = (wanted.get("spec") or {}).get("finalizers") or []
     return old | {"spec": (old.get("spec") or {}) | {"finalizers": finalizers}}
+
+
+async def _put_ephemeral(handlers: Handlers, call: Call) -> Response:
+    return await handlers.update(call, _add_ephemeral)
+
+
+async def _patch_ephemeral(handlers: Handlers, call: Call) -> Response:
+    return await handlers.patch(call, _add_ephemeral)
+
+
+def _add_ephemeral(resource: Resource, wanted: Object, old: Object) -> Object:
+    """Only the ephemeral containers change. Raises ApiError 422."""
+    resource.default(wanted)
+    containers = wanted["spec"].get("ephemeralContainers") or []
+    new = old | {
+        "metadata": dict(old["metadata"]),
+        "spec": old["spec"] | ({"ephemeralContainers": containers} if containers else {}),
+    }
+    if found := validate_ephemeral_update(new, old):
+        raise errors.invalid("", resource.kind, old["metadata"]["name"], found)
+    registry.count_generation(resource, new, old)
+    return new
 
 
 async def _get_scale(handlers: Handlers, call: Call) -> Response:
@@ -235,6 +258,11 @@ SUBRESOURCES = (
     Subresource("binding", lambda resource: resource is POD, {"create": _bind}, kind="Binding"),
     Subresource("finalize", lambda resource: resource is NAMESPACE, {"update": _put_finalize}),
     Subresource("log", lambda resource: resource is POD, {"get": proxy.log}),
+    Subresource(
+        "ephemeralcontainers",
+        lambda resource: resource is POD,
+        {"get": _get, "update": _put_ephemeral, "patch": _patch_ephemeral},
+    ),
     _stream("exec", proxy.execute, "PodExecOptions"),
     _stream("attach", proxy.attach, "PodAttachOptions"),
     _stream("portforward", proxy.port_forward, "PodPortForwardOptions"),

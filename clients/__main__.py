@@ -12,7 +12,7 @@ from bench.programs import enter_own_network
 from clients import report, suite
 from clients.cluster import standalone
 from clients.install import BUILD
-from clients.suites import ALL
+from clients.suites import ALL, REGISTRIES
 
 
 def main(arguments: list[str]) -> int:
@@ -24,9 +24,11 @@ def main(arguments: list[str]) -> int:
         epilog=f"suites:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", help="which to run (default: all)")
+    parser.add_argument("names", nargs="*", help="which to run, or `registries` (default: all)")
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     names = parser.parse_args(arguments[:cut]).names or list(suites)
+    if names == ["registries"]:
+        names = [one.name for one in REGISTRIES]
     if unknown := sorted(set(names) - set(suites)):
         parser.error(f"no suite named {', '.join(unknown)}; there are: {', '.join(suites)}")
     chosen = [suites[name] for name in names]

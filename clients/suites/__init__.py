@@ -3,10 +3,6 @@
 from clients.suite import Suite
 from clients.suites import kr8s, lightkube, official, scripts
 
-ALL: tuple[Suite, ...] = (
-    kr8s.RELEASED,
-    *scripts.SUITES,
-    kr8s.LATEST,
-    lightkube.SUITE,
-    official.SUITE,
-)
+REGISTRIES: tuple[Suite, ...] = (kr8s.RELEASED, *scripts.SUITES)
+"""Those that need nothing but what package registries serve."""
+ALL: tuple[Suite, ...] = (*REGISTRIES, kr8s.LATEST, lightkube.SUITE, official.SUITE)

@@ -7,7 +7,7 @@ changed; results share their parts. Source: sigs.k8s.io/structured-merge-diff, t
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from shepherd.api.errors import bad_request
 from shepherd.api.fieldset import MEMBER, FieldSet, Path, as_json, is_member, path_text
@@ -29,6 +29,16 @@ class Node:
     keys: tuple[str, ...] = ()
     implied: bool = False
     """Its coming and going are no changes of their own: Go writes such structs always."""
+    schema: "Schema | None" = None
+    """Says what its parts are, instead of `of`."""
+
+
+class Schema(Protocol):
+    """The parts of a value, of kinds that the schema data does not know."""
+
+    def part(self, name: str) -> Node:
+        """The node of an object's field, or of a list's items."""
+        ...
 
 
 LEAF = Node("leaf")
@@ -37,8 +47,10 @@ FREE = Node("map")
 """An object without a schema: its objects are maps, its lists are leaves."""
 
 
-def root(type: Type | None) -> Node:
+def root(type: Type | Node | None) -> Node:
     """The node of a whole object."""
+    if isinstance(type, Node):
+        return type
     return Node("struct", type.name) if type else FREE
 
 
@@ -80,6 +92,8 @@ def _element(of: str) -> Node:
 
 
 def _child(node: Node, name: str) -> Node:
+    if node.schema:
+        return node.schema.part(name)
     if node.form == "struct":
         return _fields(node.of).get(name, _UNKNOWN)[1]
     return LEAF if node.form == "set" else _element(node.of)
@@ -208,9 +222,9 @@ def _whole(value: Any, node: Node) -> FieldSet:
         return MEMBER
     found: FieldSet = {}
     if node.form == "struct":
-        fields = _fields(node.of)
+        fields = _fields(node.of) if node.of else {}
         for name, item in value.items():
-            element, child = fields.get(name) or (f"f:{name}", LEAF)
+            element, child = fields.get(name) or (f"f:{name}", _child(node, name))
             found[element] = MEMBER if child is LEAF else _whole(item, child)
     else:
         child, named = _child(node, ""), _named(node)

@@ -38,6 +38,8 @@ class LogOptions:
     """Epoch seconds; entries before are left out."""
     timestamps: bool = False
     limit_bytes: int | None = None
+    stream: bytes | None = None
+    """stdout or stderr; None = both."""
 
 
 def log_files(live: Path) -> list[Path]:
@@ -234,6 +236,8 @@ class _Formatter:
             if len(parts) < 3:
                 continue
             stamp, stream, tag = parts[:3]
+            if self._options.stream not in (None, stream):
+                continue
             text = parts[3] if len(parts) > 3 else b""
             if not self._past and not self._reached(stamp):
                 continue

@@ -147,7 +147,7 @@ class Handlers:
         self._versions = registry.versions
         self._hub = hub
         self.now = clock.now
-        self._random = random
+        self.random = random
         self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "get": self.get,
             "list": self.list,
@@ -181,7 +181,7 @@ class Handlers:
         return await reads.list_objects(self.store, _selection(call), call.query, self._versions)
 
     async def watch(self, call: Call) -> Response:
-        options = WatchOptions.read(call.query, self._random)
+        options = WatchOptions.read(call.query, self.random)
         form = self._form(call)
         watch = Watch(self.store, self._hub, self._versions, _selection(call), form, options)
         await watch.begin()

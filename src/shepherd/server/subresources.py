@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, NODE, POD
+from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE
 from shepherd.api.kinds.ephemeral import validate_ephemeral_update
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
@@ -290,6 +290,12 @@ SUBRESOURCES = (
         lambda resource: resource is POD,
         dict.fromkeys(_ALL_METHODS, proxy.pod),
         kind="PodProxyOptions",
+    ),
+    Subresource(
+        "proxy",
+        lambda resource: resource is SERVICE,
+        dict.fromkeys(_ALL_METHODS, proxy.service),
+        kind="ServiceProxyOptions",
     ),
     Subresource(
         "proxy",

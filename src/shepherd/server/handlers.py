@@ -150,7 +150,7 @@ class Handlers:
         self._versions = registry.versions
         self._hub = hub
         self.now = clock.now
-        self._random = random
+        self.random = random
         self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "get": self.get,
             "list": self.list,
@@ -184,7 +184,7 @@ class Handlers:
         return await reads.list_objects(self.store, _selection(call), call.query, self._versions)
 
     async def watch(self, call: Call) -> Response:
-        options = WatchOptions.read(call.query, self._random)
+        options = WatchOptions.read(call.query, self.random)
         form = self.form(call)
         watch = Watch(self.store, self._hub, self._versions, _selection(call), form, options)
         await watch.begin()
@@ -273,7 +273,8 @@ def answer(content: Body, code: int = 200) -> Response:
 
 
 def json_answer(value: Any, code: int = 200) -> Response:
-    return answer(msgspec.json.encode(value), code)
+    """JSON as Go writes it: the official Python client prints such answers one after another."""
+    return answer(msgspec.json.encode(value) + b"\n", code)
 
 
 def warn(response: Response, warnings: "list[str]") -> Response:

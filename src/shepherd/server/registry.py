@@ -143,7 +143,7 @@ class Registry:
             except errors.ApiError as error:
                 if error.code != 404 or writer.subresource:
                     raise
-            if uid := config["metadata"].get("uid"):
+            if uid := (config.get("metadata") or {}).get("uid"):
                 raise conflict(route, _NO_UID.format(uid))
             try:
                 written = await self.create(

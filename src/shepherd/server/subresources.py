@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE_ACCOUNT
+from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE, SERVICE_ACCOUNT
 from shepherd.api.kinds.certificates import CERTIFICATE_SIGNING_REQUEST
 from shepherd.api.kinds.ephemeral import validate_ephemeral_update
 from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
@@ -314,6 +314,12 @@ SUBRESOURCES = (
         lambda resource: resource is POD,
         dict.fromkeys(_ALL_METHODS, proxy.pod),
         kind="PodProxyOptions",
+    ),
+    Subresource(
+        "proxy",
+        lambda resource: resource is SERVICE,
+        dict.fromkeys(_ALL_METHODS, proxy.service),
+        kind="ServiceProxyOptions",
     ),
     Subresource(
         "proxy",

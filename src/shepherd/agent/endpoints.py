@@ -159,6 +159,7 @@ def log_options(request: Request, now: float) -> LogOptions:
         since=since if seconds is None else now - seconds,
         timestamps=request.param("timestamps") in ("true", "1"),
         limit_bytes=_number(request, "limitBytes"),
+        stream={"Stdout": b"stdout", "Stderr": b"stderr"}.get(request.param("stream")),
     )
 
 

@@ -38,6 +38,8 @@ class LogOptions:
     """Epoch seconds; entries before are left out."""
     timestamps: bool = False
     limit_bytes: int | None = None
+    stream: bytes | None = None
+    """stdout or stderr; None = both."""
 
 
 def log_files(live: Path) -> list[Path]:
@@ -234,11 +236,14 @@ class _Formatter:
             if len(parts) < 3:
                 continue
             stamp, stream, tag = parts[:3]
+            if self._options.stream not in (None, stream):
+                continue
             text = parts[3] if len(parts) > 3 else b""
             if not self._past and not self._reached(stamp):
                 continue
             if self._options.timestamps and not self._inside.get(stream):
-                yield stamp + b" "
+                # conmon says +00:00 where Go, and so the kubelet, says Z.
+                yield stamp.replace(b"+00:00", b"Z") + b" "
             self._inside[stream] = tag == b"P"
             yield text if tag == b"P" else text + b"\n"
 

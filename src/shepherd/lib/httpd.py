@@ -245,7 +245,8 @@ class _Connections(web.Server):
         out = _Switched(status=response.status)
         try:
             if raw.transport is None:
-                raise ConnectionResetError("the peer is gone")
+                await takeover(_Gone())
+                return out
             duplex = _detach(raw.protocol, raw.transport, response)
             try:
                 await takeover(duplex)
@@ -270,6 +271,16 @@ class _Switched(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         pass
+
+
+class _Gone:
+    """The `Duplex` to a peer that left before it was answered: whoever takes over hears of it."""
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        raise ConnectionResetError("the peer is gone")
 
 
 class _Bare(asyncio.StreamReaderProtocol):

@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -229,6 +230,28 @@ def test_a_debugger_sees_the_processes_of_its_target(web: Program) -> None:
     change = '{"spec":{"ephemeralContainers":[{"name":"look","image":"another"}]}}'
     refused = kubectl(web, "patch", "pod", "web", "--subresource=ephemeralcontainers", "-p", change)
     assert "may not be changed" in refused.stderr
+
+
+def test_sheepctl_runs_commands_too(web: Program) -> None:
+    done = subprocess.run(
+        [BIN / "sheepctl", "exec", "-i", "web", "--", "sh", "-c", "cat; echo err >&2; exit 42"],
+        env=environment(web, {}), input=b"text" * 100_000, capture_output=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (b"text" * 100_000, b"err\n")
+    assert done.returncode == 42
+
+
+def test_pods_and_services_are_reached_by_proxy(web: Program) -> None:
+    web.kubectl("expose", "pod", "web", "--port=80", "--target-port=8080", "--name=proxied")
+    try:
+        base = "/api/v1/namespaces/default"
+        for path in ("services/proxied", "services/proxied:80", "pods/web:8080"):
+            ask = partial(web.kubectl, "get", "--raw", f"{base}/{path}/proxy/")
+            page = eventually(ask, what=path)
+            assert page.strip() == "web"
+    finally:
+        web.kubectl("delete", "service", "proxied")
 
 
 # As the Python clients do it

@@ -5,7 +5,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shepherd.agent.streams import channels, spdy, websocket
+from shepherd.agent.streams import channels, websocket
+from shepherd.lib import spdy
 from shepherd.lib.http import Duplex
 
 PING_SECONDS = 5.0

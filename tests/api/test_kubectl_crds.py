@@ -127,7 +127,12 @@ async def test_an_operator_sees_to_its_resources(served: Any) -> None:
     await client.create(CUSTOM_RESOURCE_DEFINITION, decoded)
     informer = Informer(client, TUBES, PartialObject, clock=SystemClock())
     seen: asyncio.Queue[str] = asyncio.Queue()
-    informer.on_change(lambda old, new: seen.put_nowait((new or old).metadata.name))
+
+    def changed(old: PartialObject | None, new: PartialObject | None) -> None:
+        if new:
+            seen.put_nowait(new.metadata.name)
+
+    informer.on_change(changed)
 
     async def operate() -> None:
         while True:
@@ -137,7 +142,7 @@ async def test_an_operator_sees_to_its_resources(served: Any) -> None:
             except ApiError:
                 continue
             if tube["metadata"].get("deletionTimestamp"):
-                patch = {"metadata": {"finalizers": None}}
+                patch: Object = {"metadata": {"finalizers": None}}
             else:
                 child: Object = {
                     "metadata": {"name": name, "ownerReferences": [owner_reference(tube)]}

@@ -1,5 +1,6 @@
 """Garbage collection and namespace deletion reach custom resources."""
 
+from functools import partial
 from typing import Any
 
 from shepherd.api.errors import ApiError
@@ -48,7 +49,7 @@ def test_children_of_custom_resources_go_with_them_and_all_with_their_namespace(
             await client.create(TUBES, part, "default")
             await client.delete(TUBES, "t1", "default", propagation="Foreground")
             for resource, name in ((CONFIG_MAP, "c"), (TUBES, "t2"), (TUBES, "t1")):
-                await eventually(lambda r=resource, n=name: missing(plane, r, n, "default"))
+                await eventually(partial(missing, plane, resource, name, "default"))
             await client.create(NAMESPACE, {"metadata": {"name": "shop"}})
             await client.create(TUBES, {"metadata": {"name": "t3"}}, "shop")
             await client.delete(NAMESPACE, "shop")

@@ -118,7 +118,9 @@ class Agent:
             raise
         finally:
             await listener.close(grace_seconds=_CLOSE_SECONDS)
-            idle = self._stopped or not await self._runtime.sandboxes()
+            # Before it has started the runtime knows of no containers, though they may run.
+            known = self._started.is_set() and not await self._runtime.sandboxes()
+            idle = self._stopped or known
             await self._dataplane.close(remove=idle)
             await self._runtime.close(remove=idle)
 

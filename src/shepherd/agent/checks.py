@@ -101,6 +101,8 @@ class Checks:
             return Result(False, f'command timed out: "{shown}" timed out after {seconds:g}s')
         except SheepError as error:
             raise CheckError(error.message) from error
+        except ValueError as error:
+            raise CheckError(f"{command}: {error}") from error
         return Result(result.exit_code == 0, result.output.decode(errors="replace"))
 
     async def _http(self, target: Target, action: HTTPGetAction) -> Result:

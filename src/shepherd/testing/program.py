@@ -43,6 +43,8 @@ class Program:
     data_dir: Path
     flags: list[str]
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+    _log_start: int = 0
+    """Where the log of the present process begins."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -57,6 +59,7 @@ class Program:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [str(BIN / "shepherd"), "--data-dir", str(self.data_dir), *self.flags]
         with self.log.open("ab") as log:
+            self._log_start = log.tell()
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         return self
 
@@ -68,7 +71,8 @@ class Program:
     def _is_ready(self, agent: bool) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()[-4000:]
-        if not self.kubeconfig.exists():
+        said = self.log.read_bytes()[self._log_start :]
+        if not self.kubeconfig.exists() or (agent and b"is ready" not in said):
             return False
         if not agent:
             return self.kubectl("get", "--raw", "/readyz") == "ok"

@@ -1,6 +1,6 @@
 """Container work on the node, image present, as root: from a pod's config to its running process.
 
-In a network namespace of its own. In the same rounds `podman run -d` and `docker run -d` do the
+In the same rounds `podman run -d` and `docker run -d` do the
 same work, where they are installed and usable.
 """
 
@@ -8,8 +8,8 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 
@@ -18,7 +18,7 @@ from bench.report import Row
 from shepherd.lib.clock import SystemClock
 from shepherd.runtime.base import ContainerConfig, SandboxConfig
 from shepherd.runtime.oci import NetworkConfig, OciRuntime, kernel
-from shepherd.runtime.oci.rtnetlink import MISSING, Netlink, link_delete, link_up
+from shepherd.runtime.oci.rtnetlink import MISSING, Netlink, link_delete
 
 ARCHIVE = Path(__file__).parents[1] / "build" / "demo-image.tar"
 IMAGE = "shepherd.local/demo:1"
@@ -32,7 +32,6 @@ def measure() -> list[Row]:
     if os.geteuid():
         raise PermissionError("real containers need root")
     with (
-        _own_network(),
         tempfile.TemporaryDirectory(prefix="shepherd-bench-") as folder,
         peers(Path(folder) / "peers", ARCHIVE, IMAGE) as others,
     ):
@@ -42,19 +41,6 @@ def measure() -> list[Row]:
         finally:
             for point in kernel.mount_points(root):
                 kernel.unmount(point)
-
-
-@contextmanager
-def _own_network() -> Iterator[None]:
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    kernel.unshare(kernel.CLONE_NEWNET)
-    try:
-        with Netlink() as netlink:
-            netlink.run(link_up("lo"))
-        yield
-    finally:
-        kernel.setns(home, kernel.CLONE_NEWNET)
-        os.close(home)
 
 
 @asynccontextmanager

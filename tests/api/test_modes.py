@@ -137,3 +137,30 @@ def test_a_second_signal_ends_at_once(start: Start) -> None:
     os.kill(process.pid, signal.SIGTERM)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(10) in (0, 128 + signal.SIGTERM)
+
+
+def test_insecure_serves_plain_http_on_loopback_and_reaches_its_agents(start: Start) -> None:
+    program = start(
+        "--mode", "standalone", "--insecure", "--addr", f"127.0.0.1:{free_port()}",
+    )  # fmt: skip
+    program.wait_ready()
+    assert "server: http://127.0.0.1:" in program.kubeconfig.read_text()
+    program.kubectl("run", "talker", "--image=any", "--command", "--", "sh", "-c", "echo hello")
+    eventually(lambda: "hello" in program.kubectl("logs", "talker"), what="its log")
+
+
+def test_a_static_token_is_a_user(start: Start, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret,alice,1,"system:masters"\nother,bob,2\n')
+    program = start(
+        "--mode", "server", "--addr", f"127.0.0.1:{free_port()}", "--token-auth-file", str(tokens)
+    )
+    program.wait_ready()
+    kubeconfig = program.data_dir / "alice"
+    as_user = ("--kubeconfig", str(kubeconfig), "--insecure-skip-tls-verify")
+    kubeconfig.write_text("")
+    server = ("--server", f"https://{program.flags[3]}")
+    assert "default" in program.kubectl(*as_user, *server, "--token=secret", "get", "namespaces")
+    denied = ("get", "secrets", "--token=other")
+    with pytest.raises(AssertionError, match='User "bob" cannot list resource "secrets"'):
+        program.kubectl(*as_user, *server, *denied)

@@ -105,6 +105,25 @@ def nodes_of(world: World) -> Counter[str]:
     return Counter(pod["spec"].get("nodeName", "") for pod in living(world))
 
 
+def test_every_part_owns_what_it_writes() -> None:
+    def owners(obj: Object) -> set[tuple[str, str]]:
+        entries = obj["metadata"]["managedFields"]
+        return {(entry["manager"], entry.get("subresource", "")) for entry in entries}
+
+    async def scenario(cluster: Simulation) -> None:
+        manifest = deployment("web", 2)
+        params = {"fieldManager": "me"}
+        await cluster.client.create(DEPLOYMENT, manifest, params=params)
+        await rolled_out(cluster, "web")
+        found = await cluster.client.get(DEPLOYMENT, "web", "default")
+        controllers = "kube-controller-manager"
+        assert owners(found) == {("me", ""), (controllers, ""), (controllers, "status")}
+        for pod in (await cluster.client.list(POD, "default")).items:
+            assert owners(pod) >= {(controllers, ""), ("shepherd-agent", "status")}
+
+    run_simulation(scenario, seed=1, nodes=1)
+
+
 def test_fifty_replicas_become_ready_evenly_spread() -> None:
     async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 50))

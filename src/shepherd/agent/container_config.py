@@ -26,6 +26,8 @@ class Attempt:
     number: int
     sandbox_id: str
     log_path: str
+    pid_of: str = ""
+    """Id of the container whose processes it sees."""
 
 
 def spec_hash(container: Container) -> str:
@@ -128,6 +130,7 @@ def container_config(
         working_dir=container.working_dir,
         mounts=tuple(mounts),
         log_path=attempt.log_path,
+        pid_of=attempt.pid_of,
         kind=attempt.kind,
         stdin=container.stdin,
         stdin_once=container.stdin_once,

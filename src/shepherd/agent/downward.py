@@ -58,7 +58,7 @@ def resource_value(
     the selector may name another.
     """
     if selector.container_name:
-        everyone = (*pod.spec.init_containers, *pod.spec.containers)
+        everyone = pod.spec.everyone
         named = [c for c in everyone if c.name == selector.container_name]
         container = named[0] if named else None
     if container is None:

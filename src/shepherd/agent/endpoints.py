@@ -16,7 +16,7 @@ import msgspec
 
 from shepherd.agent.logs import LogOptions, attempts, read
 from shepherd.agent.node import Node
-from shepherd.agent.pod_state import BoundPod, by_name
+from shepherd.agent.pod_state import BoundPod, by_name, container_statuses
 from shepherd.agent.pods import Pods
 from shepherd.agent.stats import NodeStats
 from shepherd.agent.streams.endpoints import StreamEndpoints
@@ -85,7 +85,7 @@ class Endpoints:
         pod = self._pods.find(namespace, name)
         if pod is None:
             raise errors.not_found("", "pods", name)
-        names = [c.name for c in (*pod.spec.init_containers, *pod.spec.containers)]
+        names = [c.name for c in pod.spec.everyone]
         if container not in names:
             raise errors.bad_request(f"container {container} is not valid for pod {name}")
         directory = self._node.files.logs(pod.metadata.uid) / container
@@ -159,6 +159,7 @@ def log_options(request: Request, now: float) -> LogOptions:
         since=since if seconds is None else now - seconds,
         timestamps=request.param("timestamps") in ("true", "1"),
         limit_bytes=_number(request, "limitBytes"),
+        stream={"Stdout": b"stdout", "Stderr": b"stderr"}.get(request.param("stream")),
     )
 
 
@@ -172,8 +173,7 @@ def _number(request: Request, name: str) -> int | None:
 
 
 def _status_of(status: Object, container: str) -> Object:
-    every = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    return by_name(every).get(container, {})
+    return by_name(container_statuses(status)).get(container, {})
 
 
 def _attempt(end: Object) -> int | None:

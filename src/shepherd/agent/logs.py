@@ -23,6 +23,8 @@ ROTATE_BYTES = 10 * 1024 * 1024
 KEEP_FILES = 5
 """Files of a container together, the live one included (kubelet containerLogMaxFiles)."""
 _CHUNK = 64 * 1024
+_END_BYTES, _END_LINES = 2048, 80
+"""Of a log, what stands in for a termination message."""
 _POLL_SECONDS = 0.2
 
 
@@ -36,6 +38,8 @@ class LogOptions:
     """Epoch seconds; entries before are left out."""
     timestamps: bool = False
     limit_bytes: int | None = None
+    stream: bytes | None = None
+    """stdout or stderr; None = both."""
 
 
 def log_files(live: Path) -> list[Path]:
@@ -232,6 +236,8 @@ class _Formatter:
             if len(parts) < 3:
                 continue
             stamp, stream, tag = parts[:3]
+            if self._options.stream not in (None, stream):
+                continue
             text = parts[3] if len(parts) > 3 else b""
             if not self._past and not self._reached(stamp):
                 continue
@@ -288,3 +294,16 @@ def _rename(live: Path) -> bool:
     for path in older[: max(0, len(older) + 2 - KEEP_FILES)]:
         path.unlink()
     return True
+
+
+def log_end(path: Path) -> str:
+    """The last lines of a log in CRI format, without their tags."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 2 * _END_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    texts = [line.split(" ", 3)[3] for line in lines if line.count(" ") >= 3]
+    return "\n".join(texts[-_END_LINES:])[-_END_BYTES:]

@@ -17,7 +17,7 @@ from shepherd.agent.container_config import (
 )
 from shepherd.agent.env import environment, service_links
 from shepherd.agent.images import credentials
-from shepherd.agent.logs import forget
+from shepherd.agent.logs import forget, log_end
 from shepherd.agent.node import Node
 from shepherd.agent.pod_memory import ContainerMemory, PodMemory
 from shepherd.agent.pod_plan import Action
@@ -27,6 +27,7 @@ from shepherd.agent.volumes import Facts
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD, SECRET
 from shepherd.api.objects import Container
+from shepherd.api.objects.pod import EphemeralContainer
 from shepherd.api.resource import Object
 from shepherd.client.recorder import reference
 from shepherd.lib.backoff import Backoff
@@ -46,7 +47,6 @@ _LEAST_GRACE_SECONDS = 2.0
 (kubernetes minimumGracePeriodInSeconds)."""
 _HOOK_SECONDS = 3600.0
 _MESSAGE_BYTES = 4096
-_LOG_MESSAGE_BYTES, _LOG_MESSAGE_LINES = 2048, 80
 
 
 class Actions:
@@ -99,8 +99,9 @@ class Actions:
         """Record an event about the pod or one of its containers."""
         path = ""
         if container:
-            inits = any(c.name == container for c in self.pod.spec.init_containers)
-            path = f"spec.{'initContainers' if inits else 'containers'}{{{container}}}"
+            kind = self._kind(container)
+            lists = {"main": "containers", "ephemeral": "ephemeralContainers"}
+            path = f"spec.{lists.get(kind, 'initContainers')}{{{container}}}"
         about = reference(POD, self.pod.metadata, field_path=path)
         self._node.recorder.event(about, type, reason, message)
 
@@ -109,8 +110,15 @@ class Actions:
         return Target(info.id, self._spec(info.name), addresses[0] if addresses else view.host_ip)
 
     def _spec(self, name: str) -> Container:
-        everyone = (*self.pod.spec.init_containers, *self.pod.spec.containers)
-        return next(c for c in everyone if c.name == name)
+        return next(c for c in self.pod.spec.everyone if c.name == name)
+
+    def _kind(self, name: str) -> str:
+        """main, init, sidecar or ephemeral."""
+        spec = self.pod.spec
+        for container in spec.init_containers:
+            if container.name == name:
+                return kind_of(container, init=True)
+        return "ephemeral" if any(c.name == name for c in spec.ephemeral_containers) else "main"
 
     @property
     def _uid(self) -> str:
@@ -271,16 +279,16 @@ class Actions:
         if not node.runtime.describe().simulated:
             mounts += await asyncio.to_thread(self._own_mounts, container, attempt, mounts)
         newest = max(self._sandbox_ids, key=lambda sandbox_id: int(sandbox_id.rsplit("-", 1)[-1]))
-        inits = any(c.name == container.name for c in self.pod.spec.init_containers)
         assert memory.image
         config = container_config(
             self.pod,
             container,
             Attempt(
-                kind_of(container, init=inits),
+                self._kind(container.name),
                 attempt,
                 newest,
                 str(node.files.log(uid, container.name, attempt)),
+                await self._target_of(container, newest),
             ),
             image=memory.image,
             env=env,
@@ -289,6 +297,21 @@ class Actions:
             max_pids=node.config.max_pids,
         )
         return await node.runtime.start_container(config)
+
+    async def _target_of(self, container: Container, sandbox_id: str) -> str:
+        """The id of the container whose processes an ephemeral one is to see; empty: none.
+
+        Raises SheepError.
+        """
+        name = container.target_container_name if isinstance(container, EphemeralContainer) else ""
+        sandbox = await self._node.runtime.sandbox(sandbox_id) if name else None
+        if sandbox is None:
+            return ""
+        for info in sandbox.containers:
+            if info.name == name and info.state is ContainerState.RUNNING:
+                return info.id
+        message = f"unable to find target container {name}: it does not run"
+        raise SheepError("CreateContainerConfigError", message)
 
     async def _environment(self, container: Container) -> dict[str, str]:
         node = self._node
@@ -441,8 +464,7 @@ class Actions:
                 text = file.read(_MESSAGE_BYTES).decode(errors="replace")
         except FileNotFoundError:
             text = ""
-        spec = next((c for c in (*self.pod.spec.init_containers, *self.pod.spec.containers)
-                     if c.name == info.name), None)  # fmt: skip
+        spec = next((c for c in self.pod.spec.everyone if c.name == info.name), None)
         if text or not info.exit_code or spec is None:
             return text
         if spec.termination_message_policy != "FallbackToLogsOnError":
@@ -478,16 +500,3 @@ class Actions:
                     await self._node.clock.sleep(_DELETE_BACKOFF.delay(failures, self._node.random))
                     continue
             await self.gone.wait()
-
-
-def log_end(path: Path) -> str:
-    """The last lines of a log in CRI format, without their tags."""
-    try:
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 2 * _LOG_MESSAGE_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        return ""
-    texts = [line.split(" ", 3)[3] for line in lines if line.count(" ") >= 3]
-    return "\n".join(texts[-_LOG_MESSAGE_LINES:])[-_LOG_MESSAGE_BYTES:]

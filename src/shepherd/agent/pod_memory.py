@@ -11,6 +11,7 @@ from shepherd.agent.pod_state import (
     PodView,
     Verdict,
     by_name,
+    container_statuses,
     is_over,
 )
 from shepherd.agent.probes import Health
@@ -112,11 +113,7 @@ class PodMemory:
         node was rebooted) counts as ended: restart counts go on, and a pod that must not be
         restarted is not.
         """
-        statuses = [
-            *pod.status.get("initContainerStatuses", ()),
-            *pod.status.get("containerStatuses", ()),
-        ]
-        for status in statuses:
+        for status in container_statuses(pod.status):
             if status.get("containerID"):
                 self.container(status["name"]).last = _from_status(status)
 
@@ -128,6 +125,7 @@ class PodMemory:
         spec = scene.pod.spec
         specs = [(c, kind_of(c, init=True)) for c in spec.init_containers]
         specs += [(c, "main") for c in spec.containers]
+        specs += [(c, "ephemeral") for c in spec.ephemeral_containers]
         return PodView(
             pod=scene.pod,
             now=scene.now,
@@ -209,10 +207,7 @@ def _count_end(memory: ContainerMemory, info: ContainerInfo, scene: Scene) -> No
 def _first_health(spec: Container, info: ContainerInfo, pod: BoundPod) -> Health:
     """Before any probe: what an earlier agent had found of this very container, or nothing yet."""
     health = Health(started=spec.startup_probe is None, ready=spec.readiness_probe is None)
-    statuses = by_name(
-        [*pod.status.get("initContainerStatuses", ()), *pod.status.get("containerStatuses", ())]
-    )
-    known = statuses.get(spec.name, {})
+    known = by_name(container_statuses(pod.status)).get(spec.name, {})
     if known.get("containerID", "").endswith(f"://{info.id}"):
         health.started = health.started or bool(known.get("started"))
         health.ready = health.ready or bool(known.get("ready"))

@@ -263,7 +263,7 @@ def _due(view: PodView) -> list[ContainerView]:
         candidates = list(view.containers)
     else:
         frontier = next_init(view)
-        candidates = [c for c in view.inits if c is frontier or c.current]
+        candidates = [c for c in view.inits if c is frontier or c.current] + view.ephemerals
     return [
         c for c in candidates if wants_start(c, policy) and (c.kind != "init" or _is_next(view, c))
     ]

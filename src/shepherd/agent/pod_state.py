@@ -52,7 +52,7 @@ class ContainerView:
 
     spec: Container
     kind: str = "main"
-    """main, init or sidecar."""
+    """main, init, sidecar or ephemeral."""
     current: ContainerInfo | None = None
     """The newest attempt in the pod's present sandbox."""
     previous: ContainerInfo | None = None
@@ -99,7 +99,8 @@ class PodView:
     wall: float
     """Epoch seconds: what time stamps are written from."""
     containers: tuple[ContainerView, ...] = ()
-    """In starting order: init containers and sidecars as in the spec, then the main ones."""
+    """In starting order: init containers and sidecars as in the spec, the main ones, then the
+    ephemeral ones."""
     sandbox: SandboxInfo | None = None
     """The newest."""
     next_sandbox: int = 0
@@ -127,7 +128,11 @@ class PodView:
     @property
     def inits(self) -> list[ContainerView]:
         """Init containers and sidecars, in order."""
-        return [c for c in self.containers if c.kind != "main"]
+        return [c for c in self.containers if c.kind in ("init", "sidecar")]
+
+    @property
+    def ephemerals(self) -> list[ContainerView]:
+        return [c for c in self.containers if c.kind == "ephemeral"]
 
     @property
     def standing(self) -> bool:
@@ -153,7 +158,7 @@ def wants_start(container: ContainerView, restart_policy: str) -> bool:
     info = container.latest
     if info is None:
         return True
-    if container.running:
+    if container.running or container.kind == "ephemeral":
         return False
     if container.kind == "sidecar":
         return True
@@ -207,6 +212,12 @@ def run_out(view: PodView) -> bool:
         return True
     policy = view.pod.spec.restart_policy
     return all(c.latest and not c.running and not wants_start(c, policy) for c in view.mains)
+
+
+def container_statuses(status: Object) -> list[Object]:
+    """Of all containers of a pod."""
+    kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    return [one for kind in kinds for one in status.get(kind) or ()]
 
 
 def by_name(statuses: list[Object]) -> dict[str, Object]:

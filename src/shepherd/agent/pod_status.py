@@ -34,6 +34,10 @@ def status(view: PodView, old: Object) -> Object:
         if inits:
             new["initContainerStatuses"] = inits
         new["containerStatuses"] = mains
+    if view.ephemerals:
+        new["ephemeralContainerStatuses"] = [
+            _container_status(view, c, old, "ephemeralContainerStatuses") for c in view.ephemerals
+        ]
     new["phase"] = _phase(view, old)
     new |= _why(view, old)
     new |= _addresses(view, old)
@@ -107,6 +111,8 @@ def _container_status(view: PodView, c: ContainerView, old: Object, field: str) 
 def _ready(c: ContainerView) -> bool:
     if c.kind == "init":
         return succeeded(c.current)
+    if c.kind == "ephemeral":
+        return False
     return c.running and c.started and c.ready
 
 
@@ -275,7 +281,9 @@ def _containers_ready(view: PodView, new: Object) -> _Finding:
         return False, "PodCompleted", ""
     if new["phase"] == "Failed":
         return False, "PodFailed", ""
-    unready = [c.spec.name for c in view.containers if c.kind != "init" and not _ready(c)]
+    unready = [
+        c.spec.name for c in view.containers if c.kind in ("main", "sidecar") and not _ready(c)
+    ]
     if unready:
         return False, "ContainersNotReady", _names("containers with unready status", unready)
     return True, "", ""

@@ -29,7 +29,7 @@ def references(pod: BoundPod) -> set[Reference]:
     """Every ConfigMap and Secret that the pod's spec names in env, volumes and pull secrets."""
     spec = pod.spec
     names: set[tuple[str, str]] = {(SECRET.kind, s.name) for s in spec.image_pull_secrets}
-    for container in (*spec.init_containers, *spec.containers):
+    for container in spec.everyone:
         for source in container.env_from:
             names |= _named(source.config_map_ref, source.secret_ref)
         for variable in container.env:

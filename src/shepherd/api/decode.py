@@ -6,13 +6,16 @@ Whatever is wrong with a body is an ApiError that says what and where. Source: a
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 
-from shepherd.api.check import WrongType, check
+from shepherd.api.check import WrongType
+from shepherd.api.check import check as check_type
 from shepherd.api.errors import (
     ApiError,
     bad_request,
@@ -37,6 +40,8 @@ YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
+Check = Callable[[Object], tuple[Object, list[str]]]
+"""From an object to its normal form and its unknown fields. Raises WrongType."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def field_validation(text: str) -> FieldValidation:
 
 def decode_object(
     body: bytes, content_type: str, group: str, version: str, kind: str,
-    *, validation: FieldValidation = "Warn",
+    *, validation: FieldValidation = "Warn", check: Check | None = None,
 ) -> Decoded:  # fmt: skip
     """The object of that kind in a body of JSON, YAML or protobuf. Raises ApiError 400 or 415.
 
@@ -78,22 +83,29 @@ def decode_object(
     api_version = f"{group}/{version}" if group else version
     _expect(obj, api_version, kind)
     obj = {"kind": kind, "apiVersion": api_version} | obj
-    return check_object(obj, group, version, kind, validation=validation, problems=problems)
+    return check_object(
+        obj, group, version, kind, validation=validation, problems=problems, check=check
+    )
 
 
 def check_object(
     obj: Object, group: str, version: str, kind: str,
     *, validation: FieldValidation = "Warn", problems: list[str] | None = None,
+    check: Check | None = None,
 ) -> Decoded:  # fmt: skip
     """An object against the schema of its kind; patched objects come here too.
+
+    `check` takes the place of the schema data for kinds that it does not know.
 
     `problems` are those of its text. Raises ApiError 400.
     """
     problems = list(problems or [])
     head = f'{kind} in version "{version}" cannot be handled as a {kind}: '
-    if known := type_of(group, version, kind):
+    if check is None and (known := type_of(group, version, kind)):
+        check = partial(check_type, type=known)
+    if check:
         try:
-            obj, unknown = check(obj, known)
+            obj, unknown = check(obj)
         except WrongType as error:
             raise bad_request(head + str(error)) from None
         problems += [f'unknown field "{path}"' for path in unknown]

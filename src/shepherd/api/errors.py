@@ -55,6 +55,15 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, text)
 
 
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    text = _text("Too many", None, f"{count}: must have at most {limit} items")
+    return FieldError("FieldValueTooMany", field, text)
+
+
+def type_invalid(field: str, value: object, detail: str) -> FieldError:
+    return FieldError("FieldValueTypeInvalid", field, _text("Invalid value", value, detail))
+
+
 def _text(head: str, value: object, detail: str) -> str:
     if value is not None:
         shown = f'"{value}"' if isinstance(value, str) else _go_value(value)

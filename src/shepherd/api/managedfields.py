@@ -20,7 +20,7 @@ from shepherd.api.fieldset import (
 )
 from shepherd.api.resource import Object
 from shepherd.api.schema import Type
-from shepherd.api.typed import compare, fields_of, merge, remove, root
+from shepherd.api.typed import Node, compare, fields_of, merge, remove, root
 
 MAX_UPDATERS = 10
 """Entries of plain writes; older ones become one."""
@@ -81,7 +81,12 @@ _Claims = dict[tuple[str, ...], _Claim]
 
 
 def apply(
-    live: Object | None, config: Object, type: Type | None, writer: Writer, *, force: bool = False
+    live: Object | None,
+    config: Object,
+    type: Type | Node | None,
+    writer: Writer,
+    *,
+    force: bool = False,
 ) -> Object:
     """The live object (None: there is none) with the applied configuration.
 
@@ -118,7 +123,7 @@ def apply(
     return _with_claims(result, claims)
 
 
-def update(live: Object | None, new: Object, type: Type | None, writer: Writer) -> Object:
+def update(live: Object | None, new: Object, type: Type | Node | None, writer: Writer) -> Object:
     """`new`, which replaces `live`, with managedFields that say what this writer changed.
 
     The sender's own managedFields count if there are any; `[{}]` forgets all, and then nothing is

@@ -6,12 +6,19 @@ declarations. They stand in `api/kinds/*.py` and are listed in `api/kinds/__init
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shepherd.api.errors import FieldError
 
+if TYPE_CHECKING:
+    from shepherd.api.custom.definition import Custom
+
 Object = dict[str, Any]
 """An API object as JSON. Treat it as immutable unless you made it."""
+
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+"""What most kinds let clients do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +47,26 @@ def _no_update_errors(obj: Object, old: Object) -> list[FieldError]:
     return []
 
 
+def _no_judgement(obj: Object, old: Object | None) -> list[FieldError]:
+    return []
+
+
 def _no_warnings(obj: Object) -> list[str]:
     return []
 
 
 def _no_fields(obj: Object) -> dict[str, str]:
     return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an object keeps what its Scale shows. Paths are the names of nested fields."""
+
+    replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] = ("spec", "selector")
+    """A LabelSelector, or its text; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +79,11 @@ class Resource:
     plural: str
     namespaced: bool = True
     singular: str = ""
+    list_kind: str = ""
+    """Empty: the kind with `List` behind it."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = (
-        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
-    )  # fmt: skip
+    verbs: tuple[str, ...] = VERBS
     status: bool = False
     """Has a `/status` subresource: main writes keep the old status, its writes
     change nothing else."""
@@ -71,7 +92,8 @@ class Resource:
     unconditional_update: bool = True
     """A PUT without a resourceVersion overwrites whatever is there; False = it must name one."""
     scale: bool = False
-    """Has a `/scale` subresource over spec.replicas, status.replicas and spec.selector."""
+    """Has a `/scale` subresource."""
+    scale_paths: ScalePaths = ScalePaths()
     generation: bool = False
     """metadata.generation starts at 1 and counts the changes of everything but metadata, status."""
     graceful: bool = False
@@ -87,6 +109,12 @@ class Resource:
     validate: Callable[[Object], list[FieldError]] = _no_errors
     validate_update: Callable[[Object, Object], list[FieldError]] = _no_update_errors
     """Given new and old: what may not change. `validate` runs besides."""
+    judge: Callable[[Object, Object | None], list[FieldError]] = _no_judgement
+    """Validation that knows the old object (None: it is created) and runs on every write, those
+    through subresources too."""
+    check: Callable[[Object], tuple[Object, list[str]]] | None = None
+    """An object in normal form and its unknown fields, where the schema data does not say it.
+    Raises api.check.WrongType."""
     warnings: Callable[[Object], list[str]] = _no_warnings
     """What to tell the user in `Warning` headers about an accepted object."""
     fields: Callable[[Object], dict[str, str]] = _no_fields
@@ -95,6 +123,14 @@ class Resource:
     """dns1123subdomain, dns1123label, dns1035label or path (see api.names)."""
     aliases: tuple[tuple[str, str], ...] = field(default=())
     """Further (group, version) under which the same stored objects are served."""
+
+    custom: "Custom | None" = None
+    """Set for what a CustomResourceDefinition defines."""
+
+    @property
+    def converted_by_webhook(self) -> bool:
+        """What is stored may differ from what is served in more than its version."""
+        return self.custom is not None and self.custom.conversion.get("strategy") == "Webhook"
 
     @property
     def api_version(self) -> str:

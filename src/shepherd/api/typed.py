@@ -7,7 +7,7 @@ changed; results share their parts. Source: sigs.k8s.io/structured-merge-diff, t
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from shepherd.api.errors import bad_request
 from shepherd.api.fieldset import MEMBER, FieldSet, Path, as_json, is_member, path_text
@@ -29,15 +29,28 @@ class Node:
     keys: tuple[str, ...] = ()
     implied: bool = False
     """Its coming and going are no changes of their own: Go writes such structs always."""
+    schema: "Schema | None" = None
+    """Says what its parts are, instead of `of`."""
+
+
+class Schema(Protocol):
+    """The parts of a value, of kinds that the schema data does not know."""
+
+    def part(self, name: str) -> Node:
+        """The node of an object's field, or of a list's items."""
+        ...
 
 
 LEAF = Node("leaf")
+_UNKNOWN = ("", LEAF)
 FREE = Node("map")
 """An object without a schema: its objects are maps, its lists are leaves."""
 
 
-def root(type: Type | None) -> Node:
+def root(type: Type | Node | None) -> Node:
     """The node of a whole object."""
+    if isinstance(type, Node):
+        return type
     return Node("struct", type.name) if type else FREE
 
 
@@ -63,13 +76,13 @@ def _of_field(found: Field) -> Node:
     listed = shape.container == "list"
     implied = found.required if listed else not found.pointer
     collection = found.list_type if listed else found.collection
-    return _node(shape, collection, tuple(found.list_keys), implied)
+    return _node(shape, collection, tuple(sorted(found.list_keys)), implied)
 
 
 @cache
-def _fields(of: str) -> dict[str, Node]:
-    """The nodes of a struct's fields."""
-    return {field.name: _of_field(field) for field in get_type(of).fields.values()}
+def _fields(of: str) -> dict[str, tuple[str, Node]]:
+    """The path elements and nodes of a struct's fields."""
+    return {name: (f"f:{name}", _of_field(field)) for name, field in get_type(of).fields.items()}
 
 
 @cache
@@ -79,8 +92,10 @@ def _element(of: str) -> Node:
 
 
 def _child(node: Node, name: str) -> Node:
+    if node.schema:
+        return node.schema.part(name)
     if node.form == "struct":
-        return _fields(node.of).get(name, LEAF)
+        return _fields(node.of).get(name, _UNKNOWN)[1]
     return LEAF if node.form == "set" else _element(node.of)
 
 
@@ -108,12 +123,13 @@ def _parts(value: Any, node: Node) -> dict[str, Any]:
 def _key(item: Any, keys: tuple[str, ...]) -> str:
     if not isinstance(item, dict):
         raise bad_request("associative list: an item is not an object")
-    found = {}
-    for key in sorted(keys):
-        found[key] = item.get(key, _KEY_DEFAULTS.get(key))
-        if found[key] is None:
+    found = []
+    for key in keys:
+        value = item.get(key, _KEY_DEFAULTS.get(key))
+        if value is None:
             raise bad_request(f'associative list: an item omits its key field "{key}"')
-    return f"k:{as_json(found)}"
+        found.append(f'"{key}":{as_json(value)}')
+    return "k:{" + ",".join(found) + "}"
 
 
 def _listed(value: list[Any], node: Node) -> list[tuple[str, Any]]:
@@ -204,14 +220,12 @@ def _whole(value: Any, node: Node) -> FieldSet:
     """What comes or goes with a value: its parts, and itself."""
     if not value or _is_leaf(value, node):
         return MEMBER
+    found: FieldSet = {}
     if node.form == "struct":
-        fields = _fields(node.of)
-        found = {
-            f"f:{name}": MEMBER
-            if (child := fields.get(name, LEAF)) is LEAF
-            else _whole(item, child)
-            for name, item in value.items()
-        }
+        fields = _fields(node.of) if node.of else {}
+        for name, item in value.items():
+            element, child = fields.get(name) or (f"f:{name}", _child(node, name))
+            found[element] = MEMBER if child is LEAF else _whole(item, child)
     else:
         child, named = _child(node, ""), _named(node)
         found = {named + name: _whole(item, child) for name, item in _parts(value, node).items()}

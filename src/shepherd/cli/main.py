@@ -14,6 +14,7 @@ COMMANDS = {
     "delete": "Delete objects by name, label or file",
     "describe": "Show an object in full, with its events",
     "events": "Show what happened, oldest first",
+    "exec": "Run a command in a container",
     "get": "List objects as tables, YAML or JSON",
     "image": "Load and list images on nodes",
     "info": "Show what cluster this is and how it is doing",

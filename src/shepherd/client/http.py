@@ -24,8 +24,9 @@ class HttpTransport:
     """Keeps a pool of connections to the server at `url` (`https://host:port`).
 
     `ssl` holds the CA to trust and the client certificate to show; `token` is sent as a bearer
-    token. `first_byte_seconds` bounds the wait for an answer to a request whose body is not a
-    stream; a streamed answer may then last for ever.
+    token; `server_name` is whose certificate it must be, where `url` has but an address.
+    `first_byte_seconds` bounds the wait for an answer to a request whose body is not a stream; a
+    streamed answer may then last for ever.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class HttpTransport:
         *,
         ssl: tls.SSLContext | None = None,
         token: str = "",
+        server_name: str = "",
         connect_seconds: float = _CONNECT_SECONDS,
         first_byte_seconds: float = _FIRST_BYTE_SECONDS,
         connections: int = _CONNECTIONS,
     ) -> None:
         self.url = url.rstrip("/")
         self._ssl = ssl
+        self._server_name = server_name or None
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._connect_seconds = connect_seconds
         self._first_byte_seconds = first_byte_seconds
@@ -61,6 +64,7 @@ class HttpTransport:
                     headers=request.headers | self._headers,
                     data=request.stream or request.body or None,
                     allow_redirects=False,
+                    server_hostname=self._server_name,
                 )
                 body = await self._body(response)
         except TimeoutError:

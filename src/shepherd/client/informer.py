@@ -148,6 +148,11 @@ class Informer(Generic[T]):
             self._gone.add(gone.uid)
             self._remove(old)
 
+    def forget(self) -> None:
+        """Let all go, and tell the handlers: the kind is served no longer. Call it after `run`."""
+        for obj in list(self._objects.values()):
+            self._remove(obj)
+
     def get(self, key: str) -> T | None:
         """By `namespace/name` or `name`."""
         return self._objects.get(key)

@@ -46,8 +46,10 @@ async def upgrade(
     async def relay(peer: Duplex) -> None:
         try:
             await join(peer, connection)
-        finally:
-            connection.close()
+        except BaseException:  # the peer was lost: what it sent is of no use to anybody
+            connection.abort()
+            raise
+        connection.close()
 
     return Response(101, answered, takeover=relay)
 

@@ -7,13 +7,14 @@ kinds. Before anything is deleted, object and owners are asked for at the API it
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Any
 
 from shepherd.api.errors import ApiError
 from shepherd.api.meta import object_key, split_key
 from shepherd.api.objects import ObjectMeta, OwnerReference, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.client.base import Client
-from shepherd.client.informer import PartialObject
+from shepherd.client.informer import Informer, PartialObject
 from shepherd.client.recorder import Recorder, reference
 from shepherd.client.workqueue import WorkQueue
 from shepherd.controllers.informers import Informers
@@ -60,6 +61,11 @@ def judge(owners: Owners, finalizers: list[str], *, has_dependents: bool) -> Ver
     return Verdict(propagation="Foreground" if FOREGROUND in finalizers else "Background")
 
 
+def _is_of(reference: OwnerReference, kind: Resource) -> bool:
+    group = reference.api_version.rpartition("/")[0]
+    return (group, reference.kind) == (kind.group, kind.kind)
+
+
 class GarbageCollector:
     """Background, foreground and orphaning deletion, over every kind that is served."""
 
@@ -69,16 +75,19 @@ class GarbageCollector:
         self._client = client
         self._informers = informers
         self._recorder = recorder
-        self._kinds = {(r.api_version, r.kind): r for r in informers.resources}
-        self._by_storage = {r.storage: r for r in informers.resources}
         self._absent: OrderedDict[tuple[str, str], None] = OrderedDict()
         """(namespace, UID) of owners that were asked for and are gone: UIDs never return."""
 
     def connect(self, queue: WorkQueue) -> None:
-        for informer in self._informers.every.values():
-            self._follow(informer.resource, queue)
+        def follow(informer: Informer[Any]) -> None:
+            self._follow(informer, queue)
+            self._add_dependents_of_kind(informer.resource, queue)
 
-    def _follow(self, resource: Resource, queue: WorkQueue) -> None:
+        self._informers.on_kind(follow)
+
+    def _follow(self, informer: Informer[Any], queue: WorkQueue) -> None:
+        resource = informer.resource
+
         def changed(old: PartialObject | None, new: PartialObject | None) -> None:
             if new is None:
                 assert old is not None
@@ -94,7 +103,7 @@ class GarbageCollector:
             elif not all(self._reaches(meta, owner) for owner in meta.owner_references):
                 queue.add(self._key(resource, meta))
 
-        self._informers.every[resource.storage].on_change(changed)
+        informer.on_change(changed)
 
     @staticmethod
     def _key(resource: Resource, meta: ObjectMeta) -> str:
@@ -130,12 +139,22 @@ class GarbageCollector:
                 if owner.metadata.deletion_timestamp:
                     queue.add(self._key(informer.resource, owner.metadata))
 
+    def _add_dependents_of_kind(self, owner: Resource, queue: WorkQueue) -> None:
+        """Owners of a kind that has just come can be looked for from now on."""
+        for informer in self._informers.every.values():
+            for found in informer.all():
+                if any(_is_of(reference, owner) for reference in found.metadata.owner_references):
+                    queue.add(self._key(informer.resource, found.metadata))
+
     async def reconcile(self, key: str) -> float | None:
         storage, namespace, name = split_key(key)
-        resource = self._by_storage[storage]
-        cached = self._informers.every[storage].get(f"{namespace}/{name}" if namespace else name)
+        informer = self._informers.every.get(storage)
+        if informer is None:
+            return None
+        cached = informer.get(f"{namespace}/{name}" if namespace else name)
         if cached is None:
             return None
+        resource = informer.resource
         if cached.metadata.deletion_timestamp:
             await self._finish_deletion(resource, cached.metadata)
             return None
@@ -187,7 +206,7 @@ class GarbageCollector:
     async def _classify(self, resource: Resource, meta: ObjectMeta) -> Owners:
         found = Owners()
         for owner in meta.owner_references:
-            kind = self._kinds.get((owner.api_version, owner.kind))
+            kind = self._informers.kinds.get((owner.api_version, owner.kind))
             known = self._find(owner.uid)
             if known is not None and not self._reaches(meta, owner):
                 self._misplaced(resource, meta, owner)
@@ -216,7 +235,7 @@ class GarbageCollector:
 
     async def _ask(self, owner: OwnerReference, namespace: str) -> PartialObject | None:
         """The owner as the server has it now; None if there is none with this UID."""
-        kind = self._kinds.get((owner.api_version, owner.kind))
+        kind = self._informers.kinds.get((owner.api_version, owner.kind))
         if kind is None or (namespace, owner.uid) in self._absent:
             return None
         live = await self._live(kind, owner.name, namespace if kind.namespaced else "")

@@ -1,11 +1,14 @@
 """`Informers`: one informer a kind, shared by all controllers, with the indices they look up by."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
 from shepherd.api.kinds import (
     CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     ENDPOINT_SLICE,
     ENDPOINTS,
@@ -19,6 +22,7 @@ from shepherd.api.kinds import (
     SERVICE_ACCOUNT,
 )
 from shepherd.api.objects import (
+    CustomResourceDefinition,
     Deployment,
     EndpointSlice,
     Lease,
@@ -35,6 +39,7 @@ from shepherd.client.informer import Identified, Informer, PartialObject
 from shepherd.lib.clock import Clock
 
 T = TypeVar("T", bound=Identified)
+OnKind = Callable[[Informer[Any]], None]
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
@@ -42,6 +47,7 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 class Informers:
     """Every kind in `resources` has its informer in `every`, by `Resource.storage`: typed where a
     controller needs more than metadata. Events are left out: there are many and none has parts.
+    The kinds that CustomResourceDefinitions define come and go while it runs.
 
     Indices: `owner` (the UIDs that ownerReferences name) and `uid`, of every kind; `namespace`;
     `orphan` (the namespace, of objects that no controller owns); of pods `node`; of slices
@@ -55,7 +61,12 @@ class Informers:
         self._clock = clock
         self._random = random
         self.every: dict[str, Informer[Any]] = {}
-        self.resources = resources
+        self._fixed = resources
+        self.kinds: dict[tuple[str, str], Resource] = {}
+        """By apiVersion and kind, all that is served and can be asked for."""
+        self._group: asyncio.TaskGroup
+        self._custom: dict[str, _CustomKind] = {}
+        self._on_kind: list[OnKind] = []
         self.pods = self._add(POD, Pod)
         self.nodes = self._add(NODE, Node)
         self.leases = self._add(LEASE, Lease)
@@ -67,7 +78,10 @@ class Informers:
         self.endpoints = self._add(ENDPOINTS, Endpoints)
         self.service_accounts = self._add(SERVICE_ACCOUNT, PartialObject)
         self.config_maps = self._add(CONFIG_MAP, PartialObject)
+        definitions = self._add(CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition)
+        definitions.on_change(self._definition_changed)
         for resource in resources:
+            self.kinds[resource.api_version, resource.kind] = resource
             watchable = {"list", "watch"} <= set(resource.verbs) and resource is not EVENT
             if watchable and resource.storage not in self.every:
                 self._add(resource, PartialObject)
@@ -83,15 +97,65 @@ class Informers:
         self.every[resource.storage] = informer
         return informer
 
+    @property
+    def resources(self) -> list[Resource]:
+        """Every kind that is served, custom ones too, each once."""
+        return [*self._fixed, *(custom.served[0] for custom in self._custom.values())]
+
+    def on_kind(self, handler: OnKind) -> None:
+        """Call `handler` with the informer of each kind, now and whenever a kind comes."""
+        for informer in self.every.values():
+            handler(informer)
+        self._on_kind.append(handler)
+
+    def _definition_changed(
+        self, old: CustomResourceDefinition | None, new: CustomResourceDefinition | None
+    ) -> None:
+        """Follow the objects of each CRD that is established, and of no other."""
+        name = (new or old or CustomResourceDefinition()).metadata.name
+        served = new.resources if new else []
+        present = self._custom.get(name)
+        if present and present.served == served:
+            return
+        if present:
+            self._leave(self._custom.pop(name))
+        if served:
+            self._custom[name] = self._follow(served)
+
+    def _follow(self, served: list[Resource]) -> "_CustomKind":
+        for resource in served:
+            self.kinds[resource.api_version, resource.kind] = resource
+        informer = self._add(served[0], PartialObject)
+        for handler in self._on_kind:
+            handler(informer)
+        return _CustomKind(served, informer, self._group.create_task(informer.run()))
+
+    def _leave(self, custom: "_CustomKind") -> None:
+        for resource in custom.served:
+            self.kinds.pop((resource.api_version, resource.kind), None)
+        custom.task.cancel()
+        self.every.pop(custom.informer.resource.storage, None)
+        custom.informer.forget()
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            self._group = group
             for informer in self.every.values():
                 group.create_task(informer.run())
 
     async def synced(self) -> None:
         """Return once all hold what the server holds."""
-        for informer in self.every.values():
+        for informer in list(self.every.values()):
             await informer.synced()
+
+
+@dataclass(frozen=True, slots=True)
+class _CustomKind:
+    """What is followed of one CRD."""
+
+    served: list[Resource]
+    informer: Informer[PartialObject]
+    task: asyncio.Task[None]
 
 
 def _owners(obj: Identified) -> list[str]:

@@ -13,7 +13,7 @@ from shepherd.api.objects import Namespace
 from shepherd.api.objects.meta import Condition
 from shepherd.api.resource import Object, Resource
 from shepherd.client.base import Client
-from shepherd.client.informer import PartialObject
+from shepherd.client.informer import Informer, PartialObject
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers import conditions
@@ -115,9 +115,11 @@ class NamespaceController:
                 if namespace and namespace.metadata.deletion_timestamp:
                     queue.add_after(namespace.metadata.name, _COALESCE_SECONDS)
 
-        for informer in self._informers.every.values():
+        def follow(informer: Informer[Any]) -> None:
             if informer.resource.namespaced:
                 informer.on_change(content_changed)
+
+        self._informers.on_kind(follow)
 
     async def reconcile(self, key: str) -> float | None:
         namespace = self._informers.namespaces.get(key)

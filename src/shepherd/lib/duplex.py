@@ -7,6 +7,7 @@ import socket
 from shepherd.lib.http import Duplex
 
 READ_BYTES = 64 * 1024
+CLOSE_SECONDS = 5.0
 
 
 class SocketDuplex:
@@ -46,8 +47,13 @@ class SocketDuplex:
                 self._writer.write_eof()
 
     def close(self) -> None:
-        """Send what was written, then close."""
+        """Send what was written, then close. A peer that does not read loses the rest."""
         self._writer.close()
+        asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.abort)
+
+    def abort(self) -> None:
+        """Close without sending what is left."""
+        self._writer.transport.abort()
 
 
 async def join(one: Duplex, other: Duplex) -> None:

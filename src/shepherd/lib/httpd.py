@@ -245,8 +245,13 @@ class _Connections(web.Server):
         out = _Switched(status=response.status)
         try:
             if raw.transport is None:
-                raise ConnectionResetError("the peer is gone")
-            await takeover(_detach(raw.protocol, raw.transport, response))
+                await takeover(_Gone())
+                return out
+            duplex = _detach(raw.protocol, raw.transport, response)
+            try:
+                await takeover(duplex)
+            finally:
+                duplex.close()
         except asyncio.CancelledError:
             if not self._closing or task.uncancel():
                 raise
@@ -266,6 +271,16 @@ class _Switched(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         pass
+
+
+class _Gone:
+    """The `Duplex` to a peer that left before it was answered: whoever takes over hears of it."""
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        raise ConnectionResetError("the peer is gone")
 
 
 class _Bare(asyncio.StreamReaderProtocol):

@@ -92,7 +92,9 @@ class ContainerConfig:
     log_path: str = ""
     """Where the log goes in CRI format, e.g. <log_directory>/<name>/<attempt>.log."""
     kind: str = "main"
-    """main, init or sidecar: kept for adoption after an agent restart."""
+    """main, init, sidecar or ephemeral: kept for adoption after an agent restart."""
+    pid_of: str = ""
+    """Id of a running container whose PID namespace it joins; empty = as its sandbox has it."""
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False

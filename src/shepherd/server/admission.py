@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shepherd.api import errors
-from shepherd.api.kinds import LEASE, NAMESPACE, NODE, POD, SERVICE
+from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION, LEASE, NAMESPACE, NODE, POD, SERVICE
 from shepherd.api.meta import object_key
 from shepherd.api.objects import Namespace, decode
 from shepherd.api.resource import Object, Resource
@@ -42,6 +42,8 @@ class Attributes:
     obj: Object
     old: Object | None
     user: User
+    revision: int = 0
+    """Of the write, once it is stored."""
     _ends: list[Callable[[bool], None]] = field(default_factory=list)
 
     def on_end(self, end: Callable[[bool], None]) -> None:
@@ -61,9 +63,12 @@ Plugin = Callable[[Object], None]
 class Admission:
     """Runs the plugins that a write's kind and operation ask for."""
 
-    def __init__(self, store: Store, services: ServiceAllocator) -> None:
+    def __init__(
+        self, store: Store, services: ServiceAllocator, define: "Callable[[Attributes], None]"
+    ) -> None:
         self._store = store
         self._services = services
+        self._define = define
         self._admitting: dict[tuple[str, Resource], tuple[Plugin, ...]] = {
             ("create", NAMESPACE): (namespace_finalizer,),
             ("create", POD): (service_account, priority, default_toleration_seconds),
@@ -86,18 +91,20 @@ class Admission:
 
         Raises ApiError, and ConflictError if what is to be created is there already.
         """
-        if asked.route.resource is not SERVICE:
+        resource, metadata = asked.route.resource, asked.obj["metadata"]
+        if resource not in (SERVICE, CUSTOM_RESOURCE_DEFINITION):
             return
-        if asked.operation == "delete":
-            asked.on_end(self._services.release(asked.old or asked.obj).end)
-            return
-        metadata = asked.obj["metadata"]
         if asked.operation == "create":
             # Who creates what is there learns that, not that its port is taken (by itself).
-            key = object_key(SERVICE, metadata["namespace"], metadata["name"])
+            key = object_key(resource, metadata.get("namespace", ""), metadata["name"])
             if there := await self._store.get(key):
                 raise ConflictError(key, 0, there.revision)
-        asked.on_end(self._services.reserve(asked.obj, asked.old).end)
+        if resource is CUSTOM_RESOURCE_DEFINITION:
+            self._define(asked)
+        elif asked.operation == "delete":
+            asked.on_end(self._services.release(asked.old or asked.obj).end)
+        else:
+            asked.on_end(self._services.reserve(asked.obj, asked.old).end)
 
     async def _namespace_lifecycle(self, route: Route, name: str) -> None:
         """Objects are created only in a namespace that exists and is not on its way out."""

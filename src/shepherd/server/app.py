@@ -17,16 +17,20 @@ from shepherd.server import bootstrap
 from shepherd.server.admission import Admission
 from shepherd.server.auth import Authenticator, Authorizer
 from shepherd.server.config import ServerConfig
+from shepherd.server.customresources import CustomResources
 from shepherd.server.discovery import Discovery, openapi
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
+from shepherd.server.served import Served
 from shepherd.server.services import ServiceAllocator
 from shepherd.server.subresources import find
 from shepherd.server.upkeep import upkeep
 from shepherd.server.version import VERSION
+from shepherd.server.versions import Versions
+from shepherd.server.webhooks import Webhooks
 from shepherd.store.base import Store, StoreFullError
 
 log = logging.getLogger("shepherd.server")
@@ -54,12 +58,16 @@ class ApiServer:
         self._authenticator = authenticator
         self._authorizer = authorizer
         # What agents measure is listed only where they can be asked: clients rely on it.
-        self._routes = Routes(RESOURCES + METRICS if dialer else RESOURCES)
-        self._discovery = Discovery(self._routes)
+        self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
+        self._routes = Routes(self._served)
+        self._discovery = Discovery(self._served)
+        hub = Hub(store, self._served)
+        self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
-        admission = Admission(store, self._services)
-        self._registry = Registry(store, admission, clock=clock, random=random)
-        hub = Hub(store, RESOURCES)
+        admission = Admission(store, self._services, self._definitions.reserve)
+        self._webhooks = Webhooks(store)
+        versions = Versions(self._webhooks.convert)
+        self._registry = Registry(store, admission, versions, clock=clock, random=random)
         self._handlers = Handlers(self._registry, hub, clock=clock, random=random, dialer=dialer)
         self._metrics = Metrics(self._handlers)
         self._ready = False
@@ -67,12 +75,18 @@ class ApiServer:
     async def start(self) -> None:
         """Make what must exist; then the server is ready."""
         await self._services.load(self._store)
+        await self._definitions.load()
         await bootstrap.make(self._registry, self._config)
         self._ready = True
 
     async def run(self) -> None:
-        """Keep the store small, for ever."""
-        await upkeep(self._store, self._clock)
+        """Keep the store small, and finish what CRDs leave to be done, for ever."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(upkeep(self._store, self._clock))
+                group.create_task(self._definitions.run(self._registry))
+        finally:
+            await self._webhooks.close()
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Never raises for what a client sends."""
@@ -119,7 +133,7 @@ class ApiServer:
 
     def _document(self, request: Request) -> Response:
         """What is served beside objects: what the API has, and what agents must know of it."""
-        if response := self._discovery.answer(request) or openapi(request, RESOURCES):
+        if response := self._discovery.answer(request) or openapi(request, self._served):
             return response
         if request.path == "/shepherd/v1/cluster":
             return json_answer(self._config.document())

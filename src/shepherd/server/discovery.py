@@ -4,21 +4,22 @@ Source: apiserver endpoints/discovery; KEP-3352 (aggregated discovery).
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+
+import msgspec
 
 from shepherd.api import errors
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import Request, Response
 from shepherd.server.handlers import JSON, answer, json_answer
 from shepherd.server.openapi import openapi_document, openapi_index
-from shepherd.server.routes import Routes
+from shepherd.server.served import Served
 from shepherd.server.subresources import SUBRESOURCES, Subresource
 
 _AGGREGATED = ("v2", "v2beta1")
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
+class _Resource:
     """A resource as one group and version serves it."""
 
     group: str
@@ -48,18 +49,24 @@ class _Served:
 
 
 class Discovery:
-    """Answers discovery requests; the documents are made once."""
+    """Answers discovery requests; documents are made when first asked for after a change."""
 
-    def __init__(self, routes: Routes) -> None:
-        self._served: dict[tuple[str, str], list[_Served]] = {
-            (group, version): [
-                _Served(group, version, resource) for _, resource in sorted(resources.items())
-            ]
-            for (group, version), resources in routes.groups.items()
-        }
+    def __init__(self, served: Served) -> None:
+        self._live = served
+        self._generation = -1
+        self._roots: dict[tuple[str, str], bytes] = {}
+        """Documents of /api and /apis, by their form."""
         self._groups: dict[str, list[str]] = {}
-        for group, version in routes.groups:
-            self._groups.setdefault(group, []).append(version)
+
+    def _refresh(self) -> None:
+        if self._generation != self._live.generation:
+            self._generation = self._live.generation
+            self._groups = self._live.versions()
+            self._roots = {}
+
+    def _served(self, group: str, version: str) -> list[_Resource]:
+        resources = sorted(self._live.of(group, version), key=lambda resource: resource.plural)
+        return [_Resource(group, version, resource) for resource in resources]
 
     def answer(self, request: Request) -> Response | None:
         """The answer for a discovery path, None for another. Raises ApiError 404, 405."""
@@ -68,6 +75,7 @@ class Discovery:
             return None
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed(request.method)
+        self._refresh()
         match parts:
             case ["api" | "apis" as root]:
                 return self._root(root, request.headers.get("accept", ""))
@@ -88,17 +96,10 @@ class Discovery:
                         return self._aggregated(root, version)
             elif words[0] in (JSON, "*/*", "application/*"):
                 break
-        return json_answer(self._versions_document if root == "api" else self._groups_document)
+        return answer(self._document(root, ""))
 
     def _aggregated(self, root: str, version: str) -> Response:
-        names = [name for name in self._groups if (name == "") == (root == "api")]
-        document = {
-            "kind": "APIGroupDiscoveryList",
-            "apiVersion": f"apidiscovery.k8s.io/{version}",
-            "metadata": {},
-            "items": [self._group_item(name) for name in names],
-        }
-        response = json_answer(document)
+        response = answer(self._document(root, version))
         response.headers["content-type"] = (
             f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
         )
@@ -110,25 +111,34 @@ class Discovery:
             "versions": [
                 {
                     "version": version,
-                    "resources": [_aggregated(served) for served in self._served[group, version]],
+                    "resources": [_aggregated(one) for one in self._served(group, version)],
                     "freshness": "Current",
                 }
                 for version in self._groups[group]
             ],
         }
 
-    @cached_property
-    def _versions_document(self) -> Object:
-        return {
-            "kind": "APIVersions",
-            "versions": self._groups[""],
-            "serverAddressByClientCIDRs": [],
-        }
-
-    @cached_property
-    def _groups_document(self) -> Object:
-        groups = [_group(name, versions) for name, versions in self._groups.items() if name]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    def _document(self, root: str, aggregated: str) -> bytes:
+        """The document of /api or /apis, in the aggregated form of a version or the old one."""
+        key = (root, aggregated)
+        if key not in self._roots:
+            names = [name for name in self._groups if (name == "") == (root == "api")]
+            if aggregated:
+                document = {
+                    "kind": "APIGroupDiscoveryList",
+                    "apiVersion": f"apidiscovery.k8s.io/{aggregated}",
+                    "metadata": {},
+                    "items": [self._group_item(name) for name in names],
+                }
+            elif root == "api":
+                versions = self._groups[""]
+                document = {"kind": "APIVersions", "versions": versions}
+                document["serverAddressByClientCIDRs"] = []
+            else:
+                groups = [_group(name, self._groups[name]) for name in names]
+                document = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+            self._roots[key] = msgspec.json.encode(document)
+        return self._roots[key]
 
     def _versions(self, group: str) -> list[str]:
         if not group or group not in self._groups:
@@ -136,8 +146,8 @@ class Discovery:
         return self._groups[group]
 
     def _resource_list(self, group: str, version: str) -> Object:
-        served = self._served.get((group, version))
-        if served is None:
+        served = self._served(group, version)
+        if not served:
             raise errors.path_not_found()
         return {
             "kind": "APIResourceList",
@@ -147,17 +157,17 @@ class Discovery:
         }
 
 
-def openapi(request: Request, resources: tuple[Resource, ...]) -> Response | None:
+def openapi(request: Request, served: Served) -> Response | None:
     """The OpenAPI v3 index and its documents, which clients keep under their ETag."""
     if request.method != "GET" or not request.path.startswith("/openapi/v3"):
         return None
     match request.path.strip("/").split("/")[2:]:
         case []:
-            return answer(openapi_index(resources))
+            return answer(openapi_index(served.groups))
         case ["api", version]:
-            document = openapi_document("", version, resources)
+            document = openapi_document("", version, served.of("", version))
         case ["apis", group, version]:
-            document = openapi_document(group, version, resources)
+            document = openapi_document(group, version, served.of(group, version))
         case _:
             return None
     if document is None:
@@ -176,7 +186,7 @@ def _group(name: str, versions: list[str]) -> Object:
     return {"kind": "APIGroup", "name": name, "versions": named, "preferredVersion": named[0]}
 
 
-def _aggregated(served: _Served) -> Object:
+def _aggregated(served: _Resource) -> Object:
     resource = served.resource
     entry: Object = {
         "resource": resource.plural,
@@ -201,7 +211,7 @@ def _aggregated(served: _Served) -> Object:
     return entry
 
 
-def _entries(served: _Served) -> list[Object]:
+def _entries(served: _Resource) -> list[Object]:
     resource = served.resource
     entry: Object = {
         "name": resource.plural,

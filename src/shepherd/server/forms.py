@@ -59,8 +59,9 @@ class Plain:
     """Objects as they are stored, or as an alias serves them."""
 
     def __init__(self, route: Route) -> None:
-        self.key = f"plain {route.group}"
+        self.key = f"plain {route.api_version}"
         self._kind = route.resource.kind
+        self._list_kind = route.resource.list_kind or f"{self._kind}List"
         self._api_version = route.api_version
         self._converted = route.converted
 
@@ -72,7 +73,7 @@ class Plain:
         return msgspec.json.encode(to_served(with_revision(decode(value), revision)))
 
     async def many(self, items: list[Item], metadata: Object) -> bytes:
-        return await _join(self._kind + "List", self._api_version, metadata, items, self._item)
+        return await _join(self._list_kind, self._api_version, metadata, items, self._item)
 
     def _item(self, item: Item) -> bytes:
         return self.one(item.value, item.revision)
@@ -89,7 +90,8 @@ class Plain:
 class MetadataOnly:
     """PartialObjectMetadata: for clients that index by labels or owners only."""
 
-    key = "metadata"
+    def __init__(self, route: Route) -> None:
+        self.key = f"metadata {route.api_version}"
 
     def one(self, value: bytes, revision: int) -> bytes:
         return msgspec.json.encode(_partial(with_revision(decode(value), revision)))
@@ -116,7 +118,7 @@ class Table:
     """What `kubectl get` shows: the server knows the columns, the client only prints them."""
 
     def __init__(self, resource: Resource, include: str, now: Callable[[], float]) -> None:
-        self.key = f"table {include}"
+        self.key = f"table {resource.api_version} {include}"
         self._columns = table_columns(resource)
         self._include = include
         self._now = now
@@ -270,6 +272,6 @@ def choose(route: Route, accept: str, include: str, now: Callable[[], float]) ->
                 )
             return Table(route.resource, include or "Metadata", now)
         case "metadata":
-            return MetadataOnly()
+            return MetadataOnly(route)
         case "plain":
             return Plain(route)

@@ -9,6 +9,7 @@ import msgspec
 
 from shepherd.api import errors
 from shepherd.api.decode import (
+    Check,
     Decoded,
     FieldValidation,
     decode_object,
@@ -62,14 +63,25 @@ class Call:
 
     def body(self, group: str, version: str, kind: str) -> Decoded:
         """The body as an object of that kind. Raises ApiError 400, 415."""
-        content_type = self.request.headers.get("content-type", "")
         return decode_object(
-            self.request.body, content_type, group, version, kind, validation=self.validation
+            self.request.body,
+            self.request.headers.get("content-type", ""),
+            group,
+            version,
+            kind,
+            validation=self.validation,
+            check=self._check(kind),
         )
 
     def patch(self, group: str, version: str, kind: str) -> Patcher:
         """The body as a patch of an object of that kind. Raises ApiError 400, 415."""
-        return patcher(self.request, (group, version, kind), self.validation)
+        kinds = (group, version, kind)
+        return patcher(self.request, kinds, self.validation, self._check(kind))
+
+    def _check(self, kind: str) -> Check | None:
+        """What checks objects of the kind, if the schema data does not know it."""
+        resource = self.route.resource
+        return resource.check if kind == resource.kind else None
 
     @property
     def applies(self) -> bool:
@@ -90,7 +102,8 @@ class Call:
 
     def config(self, group: str, version: str, kind: str) -> Decoded:
         """The body of an apply to an object of that kind. Raises ApiError 400."""
-        return ownership.read_config(self.request, group, version, kind, self.validation)
+        check = self._check(kind)
+        return ownership.read_config(self.request, group, version, kind, self.validation, check)
 
     @property
     def force(self) -> bool:
@@ -131,9 +144,10 @@ class Handlers:
         self.registry = registry
         self.dialer = dialer
         self.store = registry.store
+        self._versions = registry.versions
         self._hub = hub
         self.now = clock.now
-        self._random = random
+        self.random = random
         self._verbs: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "get": self.get,
             "list": self.list,
@@ -155,17 +169,21 @@ class Handlers:
         form = self._form(call)
         await reads.wait_for(self.store, reads.revision_of(call.query.get("resourceVersion", "")))
         item = await self.registry.item(call.route)
+        [item] = await self._versions.items(call.route.resource, [item])
         return answer(form.one(item.value, item.revision))
 
     async def list(self, call: Call) -> Response:
         form = self._form(call)
-        listing = await reads.list_objects(self.store, _selection(call), call.query)
+        listing = await self._list(call)
         return answer(await form.many(listing.items, listing.metadata))
 
+    async def _list(self, call: Call) -> reads.Listing:
+        return await reads.list_objects(self.store, _selection(call), call.query, self._versions)
+
     async def watch(self, call: Call) -> Response:
-        options = WatchOptions.read(call.query, self._random)
+        options = WatchOptions.read(call.query, self.random)
         form = self._form(call)
-        watch = Watch(self.store, self._hub, _selection(call), form, options)
+        watch = Watch(self.store, self._hub, self._versions, _selection(call), form, options)
         await watch.begin()
         return answer(watch.lines())
 
@@ -231,7 +249,7 @@ class Handlers:
         """Delete each selected object; those that go meanwhile count as deleted."""
         options = _delete_options(call)
         form = Plain(call.route)
-        listing = await reads.list_objects(self.store, _selection(call), call.query)
+        listing = await self._list(call)
         for item in listing.items:
             try:
                 await self.registry.delete(_route_to(call.route, item.key), options, call.user)

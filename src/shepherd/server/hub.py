@@ -9,11 +9,12 @@ indexed watchers in apiserver's storage/cacher.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from shepherd.api.resource import Resource
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.selection import Facts, Selection
+from shepherd.server.served import Served
 from shepherd.store.base import Change, ExpiredError, Span, Store
 
 log = logging.getLogger("shepherd.server")
@@ -31,7 +32,7 @@ Home = tuple[str, str, str]
 class Event:
     """A change on its way to streams, with what they all share of it."""
 
-    __slots__ = ("after", "before", "change", "lines")
+    __slots__ = ("after", "before", "change", "lines", "views")
 
     def __init__(self, change: Change, resource: Resource) -> None:
         self.change = change
@@ -40,6 +41,8 @@ class Event:
         self.before = None if previous is None else Facts(resource, change.key, previous)
         self.lines: dict[tuple[str, str], bytes] = {}
         """By type and form: each is encoded once."""
+        self.views: dict[str, Event] = {}
+        """By apiVersion, the same change in other versions of a custom resource."""
 
 
 class Stream:
@@ -54,7 +57,7 @@ class Stream:
         self._ready = asyncio.Event()
         self._error: ExpiredError | None = None
         self.ended = False
-        """The store has closed."""
+        """The store has closed, or what it watches is gone."""
 
     def push(self, event: Event) -> None:
         if event.change.revision <= self.revision or self._error:
@@ -91,14 +94,16 @@ class Stream:
 class Hub:
     """Hands changes to streams. It reads the store only while there are streams."""
 
-    def __init__(self, store: Store, resources: Iterable[Resource]) -> None:
+    def __init__(self, store: Store, served: Served) -> None:
         self._store = store
-        self._resources = {resource.storage: resource for resource in resources}
+        self._served = served
         self._streams: dict[Home, set[Stream]] = {}
         self._fields: dict[str, dict[str, int]] = {}
         """By key prefix, the fields under which streams are filed, and how many."""
         self._history: deque[Change] = deque()
         """What the store still holds too, for streams that start in the past."""
+        self._ending: dict[str, tuple[int, Resource]] = {}
+        """By storage name, the resources whose streams end once a revision is handed out."""
         self._pump: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self.revision = 0
@@ -125,6 +130,8 @@ class Hub:
         for change in reversed(missed):
             stream.push(Event(change, selection.resource))
         self._file(stream)
+        if not self._served.serves(selection.resource):
+            stream.end()
         return stream
 
     async def close(self, stream: Stream) -> None:
@@ -142,9 +149,28 @@ class Hub:
             del self._streams[stream.home]
         await self._rest()
 
+    def end(self, resource: Resource) -> None:
+        """End the streams of a resource that is served no longer, or otherwise from now on.
+
+        First they get what has happened until now.
+        """
+        if self._pump:
+            self._ending[resource.storage] = (self._store.revision, resource)
+            self._end_due()
+
+    def _end_due(self) -> None:
+        for storage, (revision, _) in list(self._ending.items()):
+            if self.revision >= revision:
+                del self._ending[storage]
+                for home, streams in self._streams.items():
+                    if home[0].startswith(f"{storage}/"):
+                        for stream in streams:
+                            stream.end()
+
     async def _rest(self) -> None:
         """Stop reading if nobody listens."""
         if not self._streams and self._pump:
+            self._ending.clear()
             pump, self._pump = self._pump, None
             await cancel_and_wait(pump)
 
@@ -179,6 +205,7 @@ class Hub:
                     if not count % _TURN:
                         await asyncio.sleep(0)
                 self.revision = changes[-1].revision
+                self._end_due()
                 while self._history and self._history[0].revision <= self._store.oldest:
                     self._history.popleft()
                 self._moved.set()
@@ -200,7 +227,10 @@ class Hub:
             yield from streams
 
     def _hand_out(self, change: Change) -> None:
-        resource = self._resources.get(change.key.partition("/")[0])
+        storage = change.key.partition("/")[0]
+        resource = self._served.stored(storage)
+        if resource is None and storage in self._ending:
+            resource = self._ending[storage][1]
         if resource is None:
             return
         event = Event(change, resource)
@@ -221,6 +251,8 @@ def _prefixes(key: str) -> tuple[str, str, str]:
 
 
 def _home(selection: Selection) -> Home:
+    if selection.resource.converted_by_webhook:  # what is stored may have other fields
+        return selection.span.start, "", ""
     for term in selection.fields.terms:
         if term.equal and not term.field.startswith("metadata."):
             return selection.span.start, term.field, term.value

@@ -7,6 +7,7 @@ from random import Random
 
 from shepherd.api import errors
 from shepherd.api.errors import FieldError
+from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from shepherd.api.meta import format_time
 from shepherd.api.names import check_name, label_value, qualified_name
 from shepherd.api.resource import Object, Resource
@@ -21,9 +22,9 @@ _FROM_CREATION = (
 )  # fmt: skip
 _SUFFIX = 5
 """Letters of a generated name that are random."""
+_STANDARD_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes")
 _LONGEST_BASE = 63 - _SUFFIX
 """Of a generateName: longer ones are cut, so that the name remains a label."""
-_STANDARD_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes")
 
 
 def normal_form(resource: Resource, obj: Object) -> Object:
@@ -118,6 +119,8 @@ def validate(resource: Resource, metadata: Object) -> list[FieldError]:
         found += _invalid("metadata.annotations", key, qualified_name(key.lower()))
     if size > _ANNOTATIONS_LIMIT:
         found.append(errors.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
+    if resource.custom is None and resource is not CUSTOM_RESOURCE_DEFINITION:
+        found += _validate_standard_finalizers(metadata)
     return found + _validate_finalizers(metadata) + _validate_owners(metadata)
 
 
@@ -131,13 +134,20 @@ def _validate_finalizers(metadata: Object) -> list[FieldError]:
     for index, finalizer in enumerate(finalizers):
         path = f"metadata.finalizers[{index}]"
         found += _invalid(path, finalizer, qualified_name(finalizer))
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            detail = "name is neither a standard finalizer name nor is it fully qualified"
-            found += _invalid(path, finalizer, [detail])
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(errors.invalid_value("metadata.finalizers", finalizers, detail))
     return found
+
+
+def _validate_standard_finalizers(metadata: Object) -> list[FieldError]:
+    """Kubernetes' own kinds take no unqualified names but a few known ones."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        errors.invalid_value(f"metadata.finalizers[{index}]", finalizer, detail)
+        for index, finalizer in enumerate(metadata.get("finalizers") or [])
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
 
 
 def _validate_owners(metadata: Object) -> list[FieldError]:

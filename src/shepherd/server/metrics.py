@@ -98,7 +98,10 @@ class Metrics:
             chosen = [await self._handlers.registry.item(measured)]
         elif call.route.verb == "list":
             listing = await reads.list_objects(
-                self._handlers.store, select(measured, call.query), {}
+                self._handlers.store,
+                select(measured, call.query),
+                {},
+                self._handlers.registry.versions,
             )
             chosen = listing.items
         else:

@@ -6,7 +6,7 @@ address. Source: kube-openapi `handler3`, `builder3`.
 """
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -17,6 +17,7 @@ import msgspec
 from shepherd import __version__
 from shepherd.api.resource import Resource
 from shepherd.api.schema import Field, Shape, Type, get_type, kinds_of, openapi_name, type_of
+from shepherd.server.openapi_custom import custom_schemas
 from shepherd.server.openapi_text import DESCRIPTIONS
 
 Json = dict[str, Any]
@@ -53,7 +54,7 @@ _NAMED: dict[str, tuple[str, Json]] = {
 }
 
 _JSON = "application/json"
-_PATCHES = (
+_PATCHES: tuple[str, ...] = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -79,32 +80,30 @@ class Document:
         return gzip.decompress(self.packed)
 
 
-def openapi_index(resources: Iterable[Resource]) -> bytes:
-    """The body of `/openapi/v3`."""
-    resources = tuple(resources)
+def openapi_index(groups: Mapping[tuple[str, str], Mapping[str, Resource]]) -> bytes:
+    """The body of `/openapi/v3`. `groups` are the resources by group and version."""
     paths = {}
-    for group, version in sorted(_group_versions(resources)):
+    for (group, version), resources in sorted(groups.items()):
         path = f"apis/{group}/{version}" if group else f"api/{version}"
-        digest = _hash(group, version, resources)
+        digest = _hash(group, version, tuple(resources.values()))
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
     return msgspec.json.encode({"paths": paths})
 
 
 def openapi_document(group: str, version: str, resources: Iterable[Resource]) -> Document | None:
-    """The body of `/openapi/v3/apis/<group>/<version>`; None if no resource is of it."""
+    """The body of `/openapi/v3/apis/<group>/<version>`, which serves `resources`; None if none."""
     return _document(group, version, tuple(resources))
 
 
 @lru_cache(maxsize=64)
-def _document(group: str, version: str, resources: tuple[Resource, ...]) -> Document | None:
-    here = [resource for resource in resources if (group, version) in _served_as(resource)]
+def _document(group: str, version: str, here: tuple[Resource, ...]) -> Document | None:
     if not here:
         return None
     schemas: Json = {}
     paths: Json = {}
     for resource in here:
         paths |= _paths(group, version, resource)
-        _add_schemas(schemas, group, version, resource.kind)
+        _add_schemas(schemas, group, version, resource)
     for type_name in ("meta.v1.Status", "meta.v1.DeleteOptions", "meta.v1.Patch"):
         _add_type(schemas, get_type(type_name))
     if any(resource.scale for resource in here):
@@ -116,24 +115,18 @@ def _document(group: str, version: str, resources: tuple[Resource, ...]) -> Docu
         "components": {"schemas": dict(sorted(schemas.items()))},
     }
     packed = gzip.compress(msgspec.json.encode(document), 6, mtime=0)
-    return Document(packed, _hash(group, version, resources))
-
-
-def _served_as(resource: Resource) -> set[tuple[str, str]]:
-    return {(resource.group, resource.version), *resource.aliases}
-
-
-def _group_versions(resources: tuple[Resource, ...]) -> set[tuple[str, str]]:
-    return {found for resource in resources for found in _served_as(resource)}
+    return Document(packed, _hash(group, version, here))
 
 
 @lru_cache(maxsize=64)
 def _hash(group: str, version: str, resources: tuple[Resource, ...]) -> str:
     """Changes when the document may: with the program and with what is served."""
     parts = [
-        (r.kind, r.plural, r.namespaced, r.verbs, r.status, r.scale)
+        (
+            (r.kind, r.plural, r.namespaced, r.verbs, r.status, r.scale),
+            r.custom and msgspec.json.encode(r.custom.schema),
+        )
         for r in resources
-        if (group, version) in _served_as(r)
     ]
     return sha256(repr((__version__, group, version, parts)).encode()).hexdigest().upper()
 
@@ -152,9 +145,14 @@ def _component(group: str, version: str, kind: str) -> str:
     return ".".join([*reversed(group.split(".")), version, kind])
 
 
-def _add_schemas(schemas: Json, group: str, version: str, kind: str) -> None:
+def _add_schemas(schemas: Json, group: str, version: str, resource: Resource) -> None:
     """The schemas of a kind, of its list and of everything they hold."""
-    for name in (kind, f"{kind}List"):
+    if resource.custom:
+        for name in ("ObjectMeta", "ListMeta"):
+            _add_type(schemas, get_type(f"meta.v1.{name}"))
+        schemas |= custom_schemas(resource)
+        return
+    for name in (resource.kind, f"{resource.kind}List"):
         if known := type_of(group, version, name):
             _add_type(schemas, known)
         else:
@@ -271,8 +269,9 @@ _DELETE = [
 class _Operations:
     """The operations of one kind, at one of its paths."""
 
-    def __init__(self, schema: str, gvk: Json, name: str) -> None:
+    def __init__(self, schema: str, gvk: Json, name: str, patches: tuple[str, ...]) -> None:
         self.schema = schema
+        self.patches = patches
         self.gvk = gvk
         self.name = name
 
@@ -303,7 +302,7 @@ class _Operations:
         return self.operation("put", _WRITE, accepts={"*/*": self.schema}, created=True)
 
     def patch(self) -> Json:
-        accepts = dict.fromkeys(_PATCHES, f"{_META}.Patch")
+        accepts = dict.fromkeys(self.patches, f"{_META}.Patch")
         return self.operation("patch", [*_WRITE, _parameter("force", "boolean")], accepts=accepts)
 
     def delete(self, action: str, parameters: list[Json]) -> Json:
@@ -326,8 +325,10 @@ def _paths(group: str, version: str, resource: Resource) -> Json:
         _component(group, version, resource.kind),
         _gvk(group, version, resource.kind),
         f"{stem}{resource.kind}",
+        _PATCHES[:3] if resource.custom else _PATCHES,
     )
-    list_schema = _component(group, version, f"{resource.kind}List")
+    list_kind = resource.list_kind or f"{resource.kind}List"
+    list_schema = _component(group, version, list_kind)
     listing = main.operation("list", _LIST, answers=list_schema)
     actions: dict[str, tuple[str, str, Json]] = {
         "list": (collection, "get", listing),
@@ -358,5 +359,5 @@ def _subresource(main: _Operations, sub: str) -> Json:
     schema, gvk = main.schema, main.gvk
     if sub == "scale":
         schema, gvk = openapi_name("autoscaling.v1.Scale"), _gvk("autoscaling", "v1", "Scale")
-    part = _Operations(schema, gvk, f"{main.name}{sub.capitalize()}")
+    part = _Operations(schema, gvk, f"{main.name}{sub.capitalize()}", main.patches)
     return {"get": part.operation("get", []), "put": part.put(), "patch": part.patch()}

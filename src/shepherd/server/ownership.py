@@ -8,12 +8,13 @@
 from collections.abc import Mapping
 
 from shepherd.api import errors, managedfields
-from shepherd.api.decode import Decoded, FieldValidation, check_object, decode_value
+from shepherd.api.decode import Check, Decoded, FieldValidation, check_object, decode_value
 from shepherd.api.kinds import SECRET
 from shepherd.api.kinds.configuration import overlay_string_data
 from shepherd.api.managedfields import APPLY, Writer
 from shepherd.api.resource import Object, Resource
 from shepherd.api.schema import Type, type_of
+from shepherd.api.typed import Node
 from shepherd.lib.http import Request
 
 MAX_NAME = 128
@@ -49,7 +50,12 @@ def manager_of(request: Request, query: Mapping[str, str], verb: str, *, applyin
 
 
 def read_config(
-    request: Request, group: str, version: str, kind: str, validation: FieldValidation
+    request: Request,
+    group: str,
+    version: str,
+    kind: str,
+    validation: FieldValidation,
+    check: Check | None = None,
 ) -> Decoded:
     """The configuration in the body of an apply. Raises ApiError 400."""
     config, problems = decode_value(request.body, "application/yaml")
@@ -64,7 +70,9 @@ def read_config(
         )
     if config.get("kind") != kind:
         raise errors.bad_request(f"kind: the applied configuration must be a {kind}")
-    decoded = check_object(config, group, version, kind, validation=validation, problems=problems)
+    decoded = check_object(
+        config, group, version, kind, validation=validation, problems=problems, check=check
+    )
     if (decoded.object.get("metadata") or {}).get("managedFields") is not None:
         raise errors.bad_request("metadata.managedFields must be nil")
     return decoded
@@ -87,8 +95,10 @@ def applicable(resource: Resource, config: Object, sub: str) -> Object:
     return config
 
 
-def schema_of(resource: Resource) -> Type | None:
+def schema_of(resource: Resource) -> Type | Node | None:
     """The type that takes objects as they are stored apart; None if none is known."""
+    if resource.custom:
+        return resource.custom.fields()
     return type_of(resource.group, resource.version, resource.kind)
 
 

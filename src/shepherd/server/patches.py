@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from shepherd.api import errors
 from shepherd.api.decode import (
+    Check,
     Decoded,
     FieldValidation,
     check_object,
@@ -27,16 +28,20 @@ Kind = tuple[str, str, str]
 """Group, version and kind."""
 
 
-def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patcher:
+def patcher(
+    request: Request, kind: Kind, validation: FieldValidation, check: Check | None = None
+) -> Patcher:
     """The function that a request's patch denotes: it makes an object that fits `kind`.
 
+    `check` is that of a kind without schema data, which takes no strategic merge.
     Raises ApiError 400, 415; the function 400, 422.
     """
     media = media_type(request.headers.get("content-type", ""))
-    if media not in (MERGE, STRATEGIC, JSON_PATCH):
+    accepted = (JSON_PATCH, MERGE, STRATEGIC) if check is None else (JSON_PATCH, MERGE)
+    if media not in accepted:
         raise errors.unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
-            f"{JSON_PATCH}, {MERGE}, {STRATEGIC}, {APPLY}"
+            + ", ".join((*accepted, APPLY))
         )
     patch, problems = decode_value(request.body, media)
     if media != JSON_PATCH and not isinstance(patch, dict):
@@ -50,7 +55,9 @@ def patcher(request: Request, kind: Kind, validation: FieldValidation) -> Patche
             if patched.get(field) != old[field]:
                 raise errors.bad_request(f"{field}: the patch may not change it")
         try:
-            return check_object(patched, *kind, validation=validation, problems=problems)
+            return check_object(
+                patched, *kind, validation=validation, problems=problems, check=check
+            )
         except errors.ApiError as error:
             text = encode(patch if media == STRATEGIC else patched).decode()
             found = [errors.invalid_value("patch", text, error.message)]

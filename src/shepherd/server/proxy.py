@@ -5,25 +5,30 @@ The server knows where to ask; how it gets there is the dialer's business.
 Source: kubernetes pkg/registry/core/pod/rest/log.go, pkg/kubelet/client.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from shepherd.api import errors
-from shepherd.api.kinds import NODE
+from shepherd.api.kinds import ENDPOINTS, NODE
 from shepherd.api.meta import object_key
-from shepherd.api.objects import Node, Pod, decode
+from shepherd.api.objects import Node, Pod, Service, decode
+from shepherd.api.objects.network import Endpoints, ServicePort
 from shepherd.lib.http import Request, Response
 from shepherd.server.handlers import Call, Handlers
 from shepherd.server.routes import TRUE
 
 _LOG_OPTIONS = (
     "follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes",
+    "stream",
 )  # fmt: skip
+_LOG_STREAMS = ("All", "Stdout", "Stderr")
 _STDIO = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
 """What the API calls the streams, and what agents do."""
 _UPGRADE = (
     "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol",
     "x-stream-protocol-version",
 )  # fmt: skip
+_UPGRADES = ("websocket", "spdy/3.1")
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 _HOP_BY_HOP = ("connection", "transfer-encoding", "keep-alive", "upgrade", "te", "trailer")
 _NOT_RELAYED = (*_HOP_BY_HOP, "host", "authorization", "content-length")
@@ -34,12 +39,29 @@ async def log(handlers: Handlers, call: Call) -> Response:
     item = await handlers.registry.item(call.route)
     pod = decode(item.value, Pod)
     container = _container(pod, call.query.get("container", ""))
+    if found := list(_log_errors(call.query)):
+        raise errors.invalid("", "PodLogOptions", call.route.name, found)
     if not pod.spec.node_name:
         return Response(200, {"content-type": "text/plain"}, b"")
     origin = await _agent(handlers, pod.spec.node_name)
     path = f"/containerLogs/{call.route.namespace}/{call.route.name}/{container}"
     query = [(name, value) for name, value in call.request.query if name in _LOG_OPTIONS]
     return await _send(handlers, origin, Request("GET", path, query))
+
+
+def _log_errors(query: dict[str, str]) -> Iterator[errors.FieldError]:
+    for name, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
+        text = query.get(name)
+        if text and (not text.lstrip("-").isdecimal() or int(text) < least):
+            yield errors.invalid_value(name, text, f"must be greater than or equal to {least}")
+    if query.get("sinceSeconds") and query.get("sinceTime"):
+        yield errors.forbidden_field("", "at most one of `sinceTime` or `sinceSeconds` may be used")
+    stream = query.get("stream")
+    if stream and stream not in _LOG_STREAMS:
+        yield errors.not_supported("stream", stream, list(_LOG_STREAMS))
+    if stream not in (None, "", "All") and query.get("tailLines"):
+        detail = "`tailLines` and specific `stream` are mutually exclusive for now"
+        yield errors.forbidden_field("", detail)
 
 
 async def execute(handlers: Handlers, call: Call) -> Response:
@@ -99,7 +121,7 @@ async def pod(handlers: Handlers, call: Call) -> Response:
 
     `{name}:{port}` chooses another one.
     """
-    name, _, port = call.route.name.partition(":")
+    name, port = _name_and_port(call.route.name)
     item = await handlers.registry.item(replace(call.route, name=name))
     pod = decode(item.value, Pod)
     if not pod.status.pod_ip:
@@ -108,7 +130,56 @@ async def pod(handlers: Handlers, call: Call) -> Response:
     chosen = port or str(declared[0] if declared else 80)
     if not chosen.isdecimal():
         raise errors.bad_request(f"invalid pod request {call.route.name!r}: not a port number")
-    return await _send(handlers, f"http://{_host(pod.status.pod_ip)}:{chosen}", _relayed(call))
+    return await _proxied(handlers, call, pod.status.pod_ip, int(chosen))
+
+
+async def service(handlers: Handlers, call: Call) -> Response:
+    """Any method on services/{name}/proxy/{path}: one of the service's ready endpoints.
+
+    `{name}:{port}` chooses the port by name or number; a service with only one needs no choice.
+    """
+    name, wanted = _name_and_port(call.route.name)
+    item = await handlers.registry.item(replace(call.route, name=name))
+    port = _service_port(name, decode(item.value, Service).spec.ports, wanted)
+    found = await handlers.store.get(object_key(ENDPOINTS, call.route.namespace, name))
+    backends = list(_backends(decode(found.value, Endpoints), port)) if found else []
+    if not backends:
+        raise errors.unavailable(f'no endpoints available for service "{name}"')
+    address, number = handlers.random.choice(backends)
+    return await _proxied(handlers, call, address, number)
+
+
+def _name_and_port(text: str) -> tuple[str, str]:
+    """`name`, `name:port` or `http:name:port`. Raises ApiError 400."""
+    parts = text.split(":")
+    if len(parts) == 3 and parts[0] in ("", "http"):
+        parts = parts[1:]
+    if len(parts) > 2:
+        raise errors.bad_request(
+            f"invalid request {text!r}: want name, name:port or http:name:port"
+        )
+    return parts[0], parts[1] if len(parts) == 2 else ""
+
+
+def _service_port(service: str, ports: list[ServicePort], wanted: str) -> str:
+    """The name of the port that is meant. Raises ApiError 503, as upstream."""
+    if not wanted and len(ports) == 1:
+        return ports[0].name
+    if not wanted.isdecimal():
+        return wanted
+    for port in ports:
+        if port.port == int(wanted):
+            return port.name
+    raise errors.unavailable(f'no service port {wanted} found for service "{service}"')
+
+
+def _backends(endpoints: Endpoints, port: str) -> Iterator[tuple[str, int]]:
+    """The ready addresses, each with the number of the named port there."""
+    for subset in endpoints.subsets:
+        for one in subset.get("ports") or ():
+            if one.get("name", "") == port:
+                for address in subset.get("addresses") or ():
+                    yield address["ip"], one["port"]
 
 
 async def ask_agent(handlers: Handlers, node: str, request: Request) -> Response:
@@ -117,8 +188,8 @@ async def ask_agent(handlers: Handlers, node: str, request: Request) -> Response
 
 
 def streams_body(method: str, path: str) -> bool:
-    """Requests whose body may be of any size: what goes to a node is its business."""
-    return path.startswith("/api/v1/nodes/") and "/proxy/" in path
+    """Requests whose body may be of any size: what is passed on is the receiver's business."""
+    return path.startswith("/api/v1/") and "/proxy/" in path
 
 
 async def _agent(handlers: Handlers, name: str) -> str:
@@ -147,24 +218,38 @@ async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
     return response
 
 
+async def _proxied(handlers: Handlers, call: Call, address: str, port: int) -> Response:
+    """The answer of a pod's port; where it sends the client is a place behind the proxy."""
+    response = await _send(handlers, f"http://{_host(address)}:{port}", _relayed(call))
+    location = response.headers.get("location", "")
+    if location.startswith("/"):
+        response.headers["location"] = _base(call) + location
+    return response
+
+
+def _base(call: Call) -> str:
+    """What stands before the path that is passed on."""
+    head = f"/{call.route.resource.plural}/{call.route.name}/proxy"
+    return call.request.path.partition(head)[0] + head
+
+
 def _relayed(call: Call) -> Request:
     request = call.request
-    return Request(
-        request.method,
-        f"/{call.route.rest}",
-        request.query,
-        {name: value for name, value in request.headers.items() if name not in _NOT_RELAYED},
-        request.body,
-        request.stream,
-    )
+    headers = {name: value for name, value in request.headers.items() if name not in _NOT_RELAYED}
+    if request.headers.get("upgrade", "").lower() in _UPGRADES:
+        headers["upgrade"] = request.headers["upgrade"]
+    if request.stream is not None and "content-length" in request.headers:
+        headers["content-length"] = request.headers["content-length"]
+    path = request.path.removeprefix(_base(call)) or "/"
+    return Request(request.method, path, request.query, headers, request.body, request.stream)
 
 
 def _container(pod: Pod, asked: str) -> str:
-    """The container whose log is meant. Raises ApiError 400."""
+    """The container that is meant. Raises ApiError 400."""
     spec = pod.spec
     names = [container.name for container in spec.containers]
     name = pod.metadata.name
-    if asked in names or asked in [container.name for container in spec.init_containers]:
+    if asked in [container.name for container in spec.everyone]:
         return asked
     if asked:
         raise errors.bad_request(f"container {asked} is not valid for pod {name}")

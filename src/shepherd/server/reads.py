@@ -14,6 +14,7 @@ import msgspec
 from shepherd.api import errors
 from shepherd.api.resource import Object
 from shepherd.server.selection import Facts, Selection
+from shepherd.server.versions import Versions
 from shepherd.store.base import ExpiredError, Item, Store
 
 _FRESH_SECONDS = 3.0
@@ -62,7 +63,9 @@ class Listing:
         return metadata
 
 
-async def list_objects(store: Store, selection: Selection, query: dict[str, str]) -> Listing:
+async def list_objects(
+    store: Store, selection: Selection, query: dict[str, str], versions: Versions
+) -> Listing:
     """The selected objects, of one snapshot. Raises ApiError."""
     limit = _integer("limit", query.get("limit", ""))
     after, at = "", None
@@ -71,7 +74,7 @@ async def list_objects(store: Store, selection: Selection, query: dict[str, str]
     else:
         at = await snapshot(store, query, limit)
     try:
-        return await _collect(store, selection, limit, after, at)
+        return await _collect(store, selection, versions, limit, after, at)
     except ExpiredError as error:
         if token:
             raise TokenExpiredError(make_token(-1, after)) from error
@@ -80,11 +83,12 @@ async def list_objects(store: Store, selection: Selection, query: dict[str, str]
 
 
 async def _collect(
-    store: Store, selection: Selection, limit: int, after: str, at: int | None
+    store: Store, selection: Selection, versions: Versions, limit: int, after: str, at: int | None
 ) -> Listing:
     if selection.everything:
         page = await store.list(selection.span, limit=limit, after=after, at=at)
-        listing = Listing(page.items, page.revision, remaining=page.remaining)
+        items = await versions.items(selection.resource, page.items)
+        listing = Listing(items, page.revision, remaining=page.remaining)
         if page.remaining:
             listing.continue_token = make_token(page.revision, page.items[-1].key)
         return listing
@@ -92,10 +96,11 @@ async def _collect(
     while True:
         page = await store.list(selection.span, limit=_SCAN, after=after, at=at)
         at = page.revision
-        for index, item in enumerate(page.items):
+        items = await versions.items(selection.resource, page.items)
+        for index, item in enumerate(items):
             if selection.matches(Facts(selection.resource, item.key, item.value)):
                 found.append(item)
-                if len(found) == limit and (page.remaining or index + 1 < len(page.items)):
+                if len(found) == limit and (page.remaining or index + 1 < len(items)):
                     return Listing(found, at, make_token(at, item.key))
         if not page.remaining:
             return Listing(found, at)

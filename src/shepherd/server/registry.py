@@ -19,6 +19,7 @@ from shepherd.server.admission import Admission, Attributes
 from shepherd.server.codec import decode, encode, with_revision
 from shepherd.server.deletion import DeleteOptions, finished, mark
 from shepherd.server.routes import Route
+from shepherd.server.versions import Versions
 from shepherd.store.base import ConflictError, Delete, Item, Put, Store
 
 _MODIFIED = (
@@ -54,8 +55,17 @@ class Written:
 class Registry:
     """Writes objects. Every method raises ApiError."""
 
-    def __init__(self, store: Store, admission: Admission, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        store: Store,
+        admission: Admission,
+        versions: Versions,
+        *,
+        clock: Clock,
+        random: Random,
+    ) -> None:
         self.store = store
+        self.versions = versions
         self._admission = admission
         self._clock = clock
         self._random = random
@@ -88,7 +98,7 @@ class Registry:
         asked = Attributes("create", route, obj, None, user)
         await self._admission.admit(asked)
         resource.prepare(obj, None)
-        _accept(resource, obj, resource.validate(obj))
+        _accept(resource, obj, resource.validate(obj) + resource.judge(obj, None))
         for _ in range(1 if named else _NAMES_TO_TRY):
             key = object_key(resource, route.namespace, obj["metadata"]["name"])
             try:
@@ -132,7 +142,7 @@ class Registry:
             except errors.ApiError as error:
                 if error.code != 404 or writer.subresource:
                     raise
-            if uid := config["metadata"].get("uid"):
+            if uid := (config.get("metadata") or {}).get("uid"):
                 raise conflict(route, _NO_UID.format(uid))
             try:
                 written = await self.create(
@@ -180,7 +190,7 @@ class Registry:
         dry_run: bool,
     ) -> Written:
         resource = route.resource
-        old = decode(item.value)
+        old = await self.versions.load(resource, item)
         wanted = make(with_revision(old, item.revision))
         metadata.check_target(route, wanted)
         check_preconditions(route, wanted["metadata"], old, item.revision)
@@ -192,9 +202,10 @@ class Registry:
             await self._admission.admit(asked)
             resource.prepare(new, old)
             count_generation(resource, new, old)
-        if ownership.unchanged(new, old):
+        if ownership.unchanged(new, old) and self.versions.current(resource, item.revision):
             return Written(item.value, item.revision)
         found = metadata.validate_update(new["metadata"], old["metadata"])
+        found += resource.judge(new, old)
         if merge is main:
             found += resource.validate(new) + resource.validate_update(new, old)
         _accept(resource, new, found)
@@ -218,19 +229,19 @@ class Registry:
     async def _delete(
         self, route: Route, item: Item, options: DeleteOptions, user: User
     ) -> Written:
-        old = decode(item.value)
+        old = await self.versions.load(route.resource, item)
         _check_delete(route, options, old, item.revision)
         asked = Attributes("delete", route, old, old, user)
         await self._admission.admit(asked)
         marked = mark(route.resource, old, options, self._clock.now())
         if marked == old:
-            return Written(item.value, item.revision)
+            return Written(encode(old), item.revision)
         if marked is not None:
             asked.operation, asked.obj = "update", marked
         return await self._commit(asked, item.key, item.revision, dry_run=options.dry_run)
 
     async def item(self, route: Route) -> Item:
-        """The stored object. Raises ApiError 404."""
+        """The object as it is stored. Raises ApiError 404."""
         item = await self.store.get(object_key(route.resource, route.namespace, route.name))
         if item is None:
             raise _not_found(route)
@@ -247,13 +258,17 @@ class Registry:
         gone, revision, stored = asked.operation == "delete", expected, False
         try:
             value = encode(asked.obj)
+            kept = await self.versions.store(asked.route.resource, asked.obj)
+            stored_form = value if kept is asked.obj else encode(kept)
             if dry_run:
                 there = await self.store.get(key)
                 if (found := there.revision if there else 0) != expected:
                     raise ConflictError(key, expected, found)
             else:
-                write = Delete(key, expected, value) if gone else Put(key, value, expected)
-                revision = await self.store.commit(write)
+                write = (
+                    Delete(key, expected, stored_form) if gone else Put(key, stored_form, expected)
+                )
+                revision = asked.revision = await self.store.commit(write)
                 stored = True
         finally:
             asked.settle(stored)
@@ -286,10 +301,10 @@ def status(resource: Resource, wanted: Object, old: Object) -> Object:
 
 
 def count_generation(resource: Resource, new: Object, old: Object) -> None:
-    """Bump metadata.generation if anything but metadata and status differs."""
+    """Bump metadata.generation if anything but metadata and the status subresource differs."""
     if not resource.generation:
         return
-    skip = ("metadata", "status")
+    skip = ("metadata", "status") if resource.status else ("metadata",)
     if {k: v for k, v in new.items() if k not in skip} != {
         k: v for k, v in old.items() if k not in skip
     }:

@@ -3,12 +3,12 @@
 Source: "Kubernetes API Concepts", resource URIs; apiserver endpoints/request RequestInfoFactory.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shepherd.api import errors
 from shepherd.api.resource import Resource
 from shepherd.lib.http import Request
+from shepherd.server.served import Served
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ON_COLLECTION = {"get": "list", "create": "create", "delete": "deletecollection"}
@@ -43,13 +43,10 @@ class Route:
 
 
 class Routes:
-    """All resources by group, version and plural."""
+    """Finds resources by group, version and plural."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
-        self.groups: dict[tuple[str, str], dict[str, Resource]] = {}
-        for resource in resources:
-            for served in ((resource.group, resource.version), *resource.aliases):
-                self.groups.setdefault(served, {})[resource.plural] = resource
+    def __init__(self, served: Served) -> None:
+        self._served = served
 
     def find(self, request: Request) -> Route | None:
         """The target of an object request; None if the path is not one.
@@ -63,7 +60,7 @@ class Routes:
             group, version, parts = parts[1], parts[2], parts[3:]
         else:
             return None
-        served = self.groups.get((group, version))
+        served = self._served.groups.get((group, version))
         if served is None:
             raise errors.path_not_found()
         watched = parts[0] == "watch" and len(parts) > 1

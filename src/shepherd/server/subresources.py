@@ -6,9 +6,11 @@ pkg/registry/core/pod/storage, pkg/registry/apps/deployment/storage, pkg/registr
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, NODE, POD
+from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE
+from shepherd.api.kinds.ephemeral import validate_ephemeral_update
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import NOTHING, selector_of
@@ -55,11 +57,34 @@ def _finalize(resource: Resource, wanted: Object, old: Object) -> Object:
     return old | {"spec": (old.get("spec") or {}) | {"finalizers": finalizers}}
 
 
+async def _put_ephemeral(handlers: Handlers, call: Call) -> Response:
+    return await handlers.update(call, _add_ephemeral)
+
+
+async def _patch_ephemeral(handlers: Handlers, call: Call) -> Response:
+    return await handlers.patch(call, _add_ephemeral)
+
+
+def _add_ephemeral(resource: Resource, wanted: Object, old: Object) -> Object:
+    """Only the ephemeral containers change. Raises ApiError 422."""
+    resource.default(wanted)
+    containers = wanted["spec"].get("ephemeralContainers") or []
+    new = old | {
+        "metadata": dict(old["metadata"]),
+        "spec": old["spec"] | ({"ephemeralContainers": containers} if containers else {}),
+    }
+    if found := validate_ephemeral_update(new, old):
+        raise errors.invalid("", resource.kind, old["metadata"]["name"], found)
+    registry.count_generation(resource, new, old)
+    return new
+
+
 async def _get_scale(handlers: Handlers, call: Call) -> Response:
     revision = reads.revision_of(call.query.get("resourceVersion", ""))
     await reads.wait_for(handlers.store, revision)
     item = await handlers.registry.item(call.route)
-    return json_answer(scale_of(with_revision(decode(item.value), item.revision)))
+    obj = await handlers.registry.versions.load(call.route.resource, item)
+    return json_answer(scale_of(call.route.resource, with_revision(obj, item.revision)))
 
 
 async def _put_scale(handlers: Handlers, call: Call) -> Response:
@@ -81,7 +106,7 @@ async def _apply_scale(handlers: Handlers, call: Call) -> Response:
     config: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
     config["metadata"] = scale.get("metadata") or {}
     if "replicas" in (scale.get("spec") or {}):
-        config["spec"] = {"replicas": _replicas(scale)}
+        config = _put(config, resource.scale_paths.replicas, _replicas(scale))
     written = await handlers.registry.apply(
         call.route,
         config,
@@ -91,26 +116,29 @@ async def _apply_scale(handlers: Handlers, call: Call) -> Response:
         force=call.force,
         dry_run=call.dry_run,
     )
-    return warn(_scale_answer(written), decoded.warnings)
+    return warn(_scale_answer(resource, written), decoded.warnings)
 
 
-def _scale_answer(written: registry.Written) -> Response:
-    return json_answer(scale_of(with_revision(decode(written.value), written.revision)))
+def _scale_answer(resource: Resource, written: registry.Written) -> Response:
+    obj = with_revision(decode(written.value), written.revision)
+    return json_answer(scale_of(resource, obj))
 
 
 async def _write_scale(
     handlers: Handlers, call: Call, change: Callable[[Object], Object]
 ) -> Response:
+    resource = call.route.resource
+
     def make(present: Object) -> Object:
-        wanted = change(scale_of(present))
+        wanted = change(scale_of(resource, present))
         replicas = _replicas(wanted)
         metadata = present["metadata"]
         asked = wanted.get("metadata") or {}
         metadata = metadata | {
             field: asked.get(field, "") for field in ("uid", "resourceVersion") if field in asked
         }
-        spec = (present.get("spec") or {}) | {"replicas": replicas}
-        return present | {"metadata": metadata, "spec": spec}
+        changed = _put(present, resource.scale_paths.replicas, replicas)
+        return changed | {"metadata": metadata}
 
     written = await handlers.registry.update(
         call.route,
@@ -120,7 +148,21 @@ async def _write_scale(
         writer=call.writer(handlers.now()),
         dry_run=call.dry_run,
     )
-    return _scale_answer(written)
+    return _scale_answer(resource, written)
+
+
+def _put(obj: Object, path: tuple[str, ...], value: int) -> Object:
+    """A copy of `obj` that has `value` at the path."""
+    name, *rest = path
+    return obj | {name: _put(obj.get(name) or {}, tuple(rest), value) if rest else value}
+
+
+def _at(obj: Object, path: tuple[str, ...]) -> Any:
+    """What is at the path; None if there is nothing."""
+    value: Any = obj
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _replicas(scale: Object) -> int:
@@ -133,19 +175,19 @@ def _replicas(scale: Object) -> int:
     return replicas
 
 
-def scale_of(obj: Object) -> Object:
+def scale_of(resource: Resource, obj: Object) -> Object:
     """The autoscaling/v1 Scale of a workload."""
-    metadata, status = obj["metadata"], obj.get("status") or {}
-    spec = obj.get("spec") or {}
-    selector = selector_of(spec.get("selector"))
+    metadata, paths = obj["metadata"], resource.scale_paths
+    found = _at(obj, paths.selector) if paths.selector else ""
+    selector = selector_of(found) if isinstance(found, dict | None) else found
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: metadata[field] for field in kept if field in metadata},
-        "spec": {"replicas": spec.get("replicas", 0)},
+        "spec": {"replicas": _at(obj, paths.replicas) or 0},
         "status": {
-            "replicas": status.get("replicas", 0),
+            "replicas": _at(obj, paths.status_replicas) or 0,
             "selector": "" if selector is NOTHING else str(selector),
         },
     }
@@ -235,6 +277,11 @@ SUBRESOURCES = (
     Subresource("binding", lambda resource: resource is POD, {"create": _bind}, kind="Binding"),
     Subresource("finalize", lambda resource: resource is NAMESPACE, {"update": _put_finalize}),
     Subresource("log", lambda resource: resource is POD, {"get": proxy.log}),
+    Subresource(
+        "ephemeralcontainers",
+        lambda resource: resource is POD,
+        {"get": _get, "update": _put_ephemeral, "patch": _patch_ephemeral},
+    ),
     _stream("exec", proxy.execute, "PodExecOptions"),
     _stream("attach", proxy.attach, "PodAttachOptions"),
     _stream("portforward", proxy.port_forward, "PodPortForwardOptions"),
@@ -243,6 +290,12 @@ SUBRESOURCES = (
         lambda resource: resource is POD,
         dict.fromkeys(_ALL_METHODS, proxy.pod),
         kind="PodProxyOptions",
+    ),
+    Subresource(
+        "proxy",
+        lambda resource: resource is SERVICE,
+        dict.fromkeys(_ALL_METHODS, proxy.service),
+        kind="ServiceProxyOptions",
     ),
     Subresource(
         "proxy",

@@ -18,6 +18,7 @@ from shepherd.server.forms import Form
 from shepherd.server.hub import Event, Hub, Stream
 from shepherd.server.routes import TRUE
 from shepherd.server.selection import Selection
+from shepherd.server.versions import Versions
 from shepherd.store.base import ExpiredError, Item, Store
 
 BOOKMARK_SECONDS = 60.0
@@ -87,10 +88,17 @@ class Watch:
     """One stream. `begin` fails as a plain answer can; `lines` is the body that follows."""
 
     def __init__(
-        self, store: Store, hub: Hub, selection: Selection, form: Form, options: WatchOptions
+        self,
+        store: Store,
+        hub: Hub,
+        versions: Versions,
+        selection: Selection,
+        form: Form,
+        options: WatchOptions,
     ) -> None:
         self._store = store
         self._hub = hub
+        self._versions = versions
         self._selection = selection
         self._form = form
         self._options = options
@@ -102,7 +110,9 @@ class Watch:
         """Find where to start. Raises ApiError: 410 when that is compacted, 504 when to come."""
         await reads.wait_for(self._store, self._options.not_older_than)
         if self._options.since is None:
-            self._initial = await reads.list_objects(self._store, self._selection, {})
+            self._initial = await reads.list_objects(
+                self._store, self._selection, {}, self._versions
+            )
             self._since = self._initial.revision
         elif not self._since:
             self._since = self._store.revision
@@ -123,7 +133,7 @@ class Watch:
         timers = _Timers(stream, self._options)
         try:
             while not timers.ended and not stream.ended:
-                events = await stream.next()
+                events = await self._versions.events(self._selection.resource, await stream.next())
                 # Only now is it sure that nothing up to there is still to come.
                 passed = max(self._since, self._hub.revision)
                 if chunk := self._translate(events):

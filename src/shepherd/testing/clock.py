@@ -91,7 +91,7 @@ class MovableClock:
     def __init__(self, loop: IdleLoop) -> None:
         self._loop = loop
         self._ahead = 0.0
-        self._sleepers: set[_Sleeper] = set()
+        self._sleepers: dict[_Sleeper, None] = {}  # in the order of their coming
 
     def now(self) -> float:
         return time.time() + self._ahead
@@ -106,12 +106,12 @@ class MovableClock:
         future = self._loop.create_future()
         timer = self._loop.call_later(seconds, _finish, future)
         sleeper = _Sleeper(self.monotonic() + seconds, future, timer)
-        self._sleepers.add(sleeper)
+        self._sleepers[sleeper] = None
         try:
             await future
         finally:
             sleeper.timer.cancel()
-            self._sleepers.discard(sleeper)
+            del self._sleepers[sleeper]
 
     async def advance(self, seconds: float) -> None:
         """Move time forward and let all happen that was due meanwhile, in order."""

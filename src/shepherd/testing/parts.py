@@ -162,7 +162,7 @@ class Parts:
             self.add_machine(name, runtime, NullDataplane(), node_ip=address, capacity=CAPACITY)
         machine = self.nodes[name]
         machine.agent = Agent(
-            Client(machine.wire),
+            Client(machine.wire, user_agent=f"shepherd-agent/{name}"),
             machine.runtime,
             machine.dataplane,
             config=machine.config,

@@ -25,6 +25,7 @@ from shepherd.runtime.base import (
     Runtime,
     SandboxConfig,
     SheepError,
+    Stdio,
 )
 
 IMAGE = "shepherd.local/demo:1"
@@ -156,6 +157,29 @@ class RuntimeSuite:
             container.id, ["sh", "-c", "echo inside; exit 5"], timeout_seconds=10.0
         )
         assert (result.exit_code, result.output) == (5, b"inside\n")
+
+    async def test_a_commands_streams_are_its_own(self, harness: Harness) -> None:
+        container = await start(harness, FOREVER)
+        script = ["sh", "-c", "echo one; exit 3"]
+        async with harness.runtime.open_exec(container.id, script, Stdio()) as process:
+            assert await process.receive() == ("stdout", b"one\n")
+            assert await process.receive() is None
+            assert await process.wait() == 3
+
+    async def test_a_commands_input_ends_when_it_is_ended(self, harness: Harness) -> None:
+        container = await start(harness, FOREVER)
+        stdio = Stdio(stdin=True)
+        async with harness.runtime.open_exec(container.id, ["cat"], stdio) as process:
+            await process.write(b"back")
+            assert await process.receive() == ("stdout", b"back")
+            await process.end_input()
+            assert await process.receive() is None
+            assert await process.wait() == 0
+
+    async def test_no_command_runs_in_a_container_that_is_gone(self, harness: Harness) -> None:
+        with pytest.raises(SheepError):
+            async with harness.runtime.open_exec("nobody", ["true"], Stdio()):
+                pass
 
     async def test_exec_that_takes_too_long_is_ended(self, harness: Harness) -> None:
         container = await start(harness, FOREVER)

@@ -107,6 +107,71 @@ async def test_no_patch_makes_the_server_fail(api: Any, kind: str, patch: Any) -
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@given(spec=_pods, metadata=_values, name=st.sampled_from(["p", "q"]))
+async def test_no_apply_makes_the_server_fail(
+    api: Any, spec: Any, metadata: Any, name: str
+) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    await api.ask("POST", PODS, pod)
+    config = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    for sub in ("", "/status"):
+        answer = await api.ask(
+            "PATCH",
+            f"{PODS}/{name}{sub}?fieldManager=me&force=true",
+            json.dumps(config).encode(),
+            content_type="application/apply-patch+yaml",
+        )
+        assert answer.code < 500, (config, answer.body)
+
+
+_fields = st.recursive(
+    st.just({}) | _values,
+    lambda inner: st.dictionaries(
+        st.sampled_from([".", "f:data", "f:a", "k:{}", "k:x", 'k:{"a":1}', "v:1", "i:0", "", "x"]),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=6,
+)
+_entries = st.fixed_dictionaries(
+    {"fieldsV1": _fields},
+    optional={
+        "manager": st.text(max_size=3),
+        "operation": st.sampled_from(["Apply", "Update", "x"]),
+        "apiVersion": st.just("v1"),
+        "fieldsType": st.sampled_from(["FieldsV1", "x"]),
+        "time": st.sampled_from(["2026-01-01T00:00:00Z", "x"]),
+    },
+)
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(entries=st.lists(_entries | _values, max_size=2))
+async def test_no_managed_fields_make_the_server_fail(api: Any, entries: Any) -> None:
+    merge = {"content_type": "application/merge-patch+json"}
+    await api.ask("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"a": "1"}})
+    edit = {"metadata": {"managedFields": entries}}
+    answer = await api.ask("PATCH", f"{CONFIG_MAPS}/a", json.dumps(edit).encode(), **merge)
+    assert answer.code < 500, (edit, answer.body)
+    for data in ({"a": "2"}, {"b": "1"}):
+        answer = await api.ask("PATCH", f"{CONFIG_MAPS}/a", {"data": data}, **merge)
+        assert answer.code == 200, (edit, answer.body)
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
+        for force in ("false", "true"):
+            answer = await api.ask(
+                "PATCH",
+                f"{CONFIG_MAPS}/a?fieldManager=me&force={force}",
+                config,
+                content_type="application/apply-patch+yaml",
+            )
+            assert answer.code in (200, 409), (edit, answer.body)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=st.text(max_size=12))
 async def test_no_query_makes_the_server_fail(api: Any, text: str) -> None:
     for name in ("labelSelector", "fieldSelector", "continue", "limit", "sendInitialEvents"):

@@ -10,12 +10,16 @@ from shepherd.api.resource import Resource
 from shepherd.api.schema import get_type
 from shepherd.server.openapi import openapi_document, openapi_index
 from shepherd.server.openapi_text import DESCRIPTIONS
+from shepherd.server.served import Served
 
 GROUPS = sorted({(resource.group, resource.version) for resource in RESOURCES})
 
 
+SERVED = Served(RESOURCES)
+
+
 def document(group: str, version: str) -> dict[str, Any]:
-    found = openapi_document(group, version, RESOURCES)
+    found = openapi_document(group, version, SERVED.of(group, version))
     assert found is not None
     decoded: dict[str, Any] = msgspec.json.decode(found.body)
     return decoded
@@ -29,9 +33,9 @@ def _references(node: Any) -> set[str]:
 
 
 def test_the_index_names_every_document_by_its_hash() -> None:
-    paths = msgspec.json.decode(openapi_index(RESOURCES))["paths"]
+    paths = msgspec.json.decode(openapi_index(SERVED.groups))["paths"]
     assert {"api/v1", "apis/apps/v1", "apis/events.k8s.io/v1"} <= paths.keys()
-    found = openapi_document("apps", "v1", RESOURCES)
+    found = openapi_document("apps", "v1", SERVED.of("apps", "v1"))
     assert found is not None
     url = paths["apis/apps/v1"]["serverRelativeURL"]
     assert url == f"/openapi/v3/apis/apps/v1?hash={found.hash}"
@@ -39,16 +43,16 @@ def test_the_index_names_every_document_by_its_hash() -> None:
 
 
 def test_groups_that_are_not_served_have_no_document() -> None:
-    assert openapi_document("batch", "v9", RESOURCES) is None
+    assert openapi_document("batch", "v9", SERVED.of("batch", "v9")) is None
 
 
 def test_the_hash_changes_with_what_is_served() -> None:
-    more = (*RESOURCES, Resource("example.com", "v1", "Thing", "things"))
-    thing = openapi_document("example.com", "v1", more)
-    apps = openapi_document("apps", "v1", more)
+    more = Served((*RESOURCES, Resource("example.com", "v1", "Thing", "things")))
+    thing = openapi_document("example.com", "v1", more.of("example.com", "v1"))
+    apps = openapi_document("apps", "v1", more.of("apps", "v1"))
     assert thing is not None
     assert apps is not None
-    assert openapi_document("apps", "v1", RESOURCES) == apps
+    assert openapi_document("apps", "v1", SERVED.of("apps", "v1")) == apps
     decoded = msgspec.json.decode(thing.body)
     assert "/apis/example.com/v1/namespaces/{namespace}/things/{name}" in decoded["paths"]
     schema = decoded["components"]["schemas"]["com.example.v1.Thing"]

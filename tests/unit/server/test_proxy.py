@@ -152,3 +152,98 @@ async def test_a_pods_port_is_reached_by_its_address(api: Any, dialer: Dialer) -
         ("http://10.42.0.9:9090", "/"),
     ]
     await api.fails(400, "GET", f"{PODS}/p:http/proxy/")
+
+
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+async def make_service(api: Any, *ports: tuple[str, int], ready: bool = True) -> None:
+    spec = {"ports": [{"name": name, "port": port} for name, port in ports]}
+    await api.ok("POST", SERVICES, {"metadata": {"name": "s"}, "spec": spec})
+    subset = {
+        "addresses" if ready else "notReadyAddresses": [{"ip": "10.42.0.9"}],
+        "ports": [{"name": name, "port": port + 8000} for name, port in ports],
+    }
+    path = "/api/v1/namespaces/default/endpoints"
+    await api.ok("POST", path, {"metadata": {"name": "s"}, "subsets": [subset]})
+
+
+async def test_a_service_is_reached_at_a_ready_endpoint(api: Any, dialer: Dialer) -> None:
+    await make_service(api, ("web", 80), ("admin", 81))
+    for name in ("s:web", "s:81", "http:s:admin"):
+        await api.ask("GET", f"{SERVICES}/{name}/proxy/dir/?q=1")
+    assert [(origin, request.target) for origin, request in dialer.asked] == [
+        ("http://10.42.0.9:8080", "/dir/?q=1"),
+        ("http://10.42.0.9:8081", "/dir/?q=1"),
+        ("http://10.42.0.9:8081", "/dir/?q=1"),
+    ]
+    status = await api.fails(503, "GET", f"{SERVICES}/s:99/proxy/")
+    assert status["message"] == 'no service port 99 found for service "s"'
+    await api.fails(400, "GET", f"{SERVICES}/https:s:web/proxy/")
+    await api.fails(404, "GET", f"{SERVICES}/other/proxy/")
+
+
+async def test_a_service_without_ready_endpoints_is_unavailable(api: Any) -> None:
+    await make_service(api, ("web", 80), ready=False)
+    status = await api.fails(503, "GET", f"{SERVICES}/s/proxy/")
+    assert status["message"] == 'no endpoints available for service "s"'
+
+
+async def test_a_redirect_stays_behind_the_proxy(api: Any, dialer: Dialer) -> None:
+    await make_service(api, ("", 80))
+    dialer.response = Response(302, {"location": "/login"})
+    answer = await api.ask("GET", f"{SERVICES}/s/proxy/")
+    assert answer.headers["location"] == f"{SERVICES}/s/proxy/login"
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("tailLines=-1", "tailLines"),
+        ("sinceSeconds=0", "sinceSeconds"),
+        ("limitBytes=x", "limitBytes"),
+        ("sinceSeconds=1&sinceTime=2020-01-01T00:00:00Z", "at most one of"),
+        ("stream=stdout", "stream"),
+        ("stream=Stdout&tailLines=1", "mutually exclusive"),
+    ],
+)
+async def test_log_options_are_checked(api: Any, query: str, text: str) -> None:
+    await make_pod(api, "a")
+    status = await api.fails(422, "GET", f"{PODS}/p/log?{query}")
+    assert text in status["message"]
+
+
+HANDSHAKE = {"upgrade": "websocket", "sec-websocket-key": "k", "sec-websocket-version": "13"}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_exec_is_asked_of_the_agent_in_its_words(
+    api: Any, dialer: Dialer, method: str
+) -> None:
+    await make_pod(api, "a")
+
+    async def takeover(duplex: object) -> None:
+        raise AssertionError("nobody took over")
+
+    answered = {"connection": "Upgrade", "upgrade": "websocket"}
+    dialer.response = Response(101, dict(answered), takeover=takeover)
+    query = [("command", "sh"), ("command", "-c"), ("stdin", "true"), ("stdout", "1"), ("tty", "0")]
+    request = Request(method, f"{PODS}/p/exec", query, HANDSHAKE | {"cookie": "x"})
+    response = await api.server.handle(request)
+    assert (response.status, response.headers) == (101, answered)
+    assert response.takeover is takeover
+    ((origin, asked),) = dialer.asked
+    assert (origin, asked.path) == ("https://10.0.0.5:10250", "/exec/default/p/a")
+    assert asked.query == [("command", "sh"), ("command", "-c"), ("input", "1"), ("output", "1")]
+    assert asked.headers == HANDSHAKE
+
+
+async def test_streams_need_an_upgrade_and_a_node(api: Any, dialer: Dialer) -> None:
+    await make_pod(api, "a", node="")
+    status = await api.fails(400, "GET", f"{PODS}/p/portforward")
+    assert status["message"] == "pod p does not have a host assigned"
+    await api.ok("POST", f"{PODS}/p/binding", {"target": {"name": "n1"}})
+    for name in ("exec", "attach", "portforward"):
+        status = await api.fails(400, "GET", f"{PODS}/p/{name}")
+        assert status["message"] == "Upgrade request required"
+    assert dialer.asked == []

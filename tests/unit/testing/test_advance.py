@@ -48,6 +48,27 @@ def test_a_crash_loop_backs_off_to_five_minutes(cluster: Cluster, rest: Rest) ->
     assert 11 <= restarts(rest.get("pods/bad")) - first <= 13
 
 
+def test_an_annotation_says_what_a_pod_does(cluster: Cluster, rest: Rest) -> None:
+    body = pod("scripted")
+    script = "echo begins; sleep 5; echo fails; exit 2"
+    body["metadata"]["annotations"] = {
+        "shepherd.dev/hollow-script": script,
+        "shepherd.dev/hollow-start-seconds": "30",
+    }
+    rest.ask("POST", "pods", body)
+    cluster.clock.advance(20.0)
+    assert rest.get("pods/scripted")["status"]["phase"] == "Pending"
+    cluster.clock.advance(12.0)
+    assert is_running(rest.get("pods/scripted"))
+    assert rest.text("pods/scripted/log") == "begins\n"
+    cluster.clock.advance(10.0)
+    assert rest.text("pods/scripted/log") == "begins\nfails\n"
+    cluster.clock.advance(31.0)
+    (state,) = rest.get("pods/scripted")["status"]["containerStatuses"]
+    assert state["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert state["lastState"]["terminated"]["exitCode"] == 2
+
+
 def test_a_deadline_passes(cluster: Cluster, rest: Rest) -> None:
     rest.ask("POST", "pods", pod("late", activeDeadlineSeconds=600))
     rest.until("pods/late", is_running)

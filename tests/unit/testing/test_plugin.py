@@ -1,7 +1,9 @@
 """The pytest plugin, as a project of somebody else's uses it."""
 
+import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 PROJECT = """
@@ -48,10 +50,19 @@ def test_a_cluster_of_one_s_own(shepherd_cluster):
 """
 
 
+def test_pytest_finds_it() -> None:
+    (found,) = entry_points(group="pytest11", name="shepherd")
+    assert found.value == "shepherd.testing.plugin"
+
+
 def test_its_fixtures_work_in_processes_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(PROJECT)
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n2"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command += ["-p", "xdist", "-p", "shepherd.testing.plugin"]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False
+    )
     assert "6 passed" in result.stdout, result.stdout + result.stderr
 
 

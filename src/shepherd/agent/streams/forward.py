@@ -88,6 +88,8 @@ class Forwarding:
 
     async def _forget(self, one: _Forwarded) -> None:
         self._all.pop(one.data, None)
+        while not one.queue.empty():  # whoever waits to put more goes on
+            one.queue.get_nowait()
         with contextlib.suppress(ConnectionError):
             await self._link.end(one.data)
             await self._link.end(one.error)

@@ -5,10 +5,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shepherd.agent.streams import channels, spdy, websocket
+from shepherd.agent.streams import channels, websocket
+from shepherd.lib import spdy
 from shepherd.lib.http import Duplex
 
-PING_SECONDS = 10.0
+PING_SECONDS = 5.0
 """How often an idle peer is asked whether it is there: a cut connection is noticed also while we
 do not read, because whoever is behind it has to take what it was sent before."""
 LINGER_SECONDS = 5.0

@@ -4,6 +4,7 @@ A new kind is one file beside this one and one line in `RESOURCES`.
 """
 
 from shepherd.api.kinds.configuration import CONFIG_MAP, SECRET
+from shepherd.api.kinds.customresourcedefinitions import CUSTOM_RESOURCE_DEFINITION
 from shepherd.api.kinds.deployments import DEPLOYMENT
 from shepherd.api.kinds.endpoints import ENDPOINT_SLICE, ENDPOINTS
 from shepherd.api.kinds.events import EVENT
@@ -30,10 +31,12 @@ RESOURCES: tuple[Resource, ...] = (
     DEPLOYMENT,
     REPLICA_SET,
     LEASE,
+    CUSTOM_RESOURCE_DEFINITION,
 )
 
 __all__ = [
     "CONFIG_MAP",
+    "CUSTOM_RESOURCE_DEFINITION",
     "DEPLOYMENT",
     "ENDPOINTS",
     "ENDPOINT_SLICE",

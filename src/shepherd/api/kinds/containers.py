@@ -43,12 +43,12 @@ _CONTAINER_RESOURCES = tuple(
 
 
 def validate_containers(spec: Object, path: str, volumes: set[str]) -> Errors:
-    """Init and main containers: `volumes` are the names that mounts may refer to."""
+    """All containers: `volumes` are the names that mounts may refer to."""
     names: set[str] = set()
     host_ports: set[str] = set()
     if not spec.get("containers"):
         yield required(f"{path}.containers")
-    for kind in ("containers", "initContainers"):
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
         for index, container in enumerate(spec.get(kind) or ()):
             at = f"{path}.{kind}[{index}]"
             yield from _validate_container(container, at, names, volumes)

@@ -16,8 +16,8 @@ from shepherd.api.resource import Object
 Warnings = Iterator[str]
 
 _IDLE_SPEC_FIELDS = (
-    "automountServiceAccountToken", "ephemeralContainers", "resourceClaims", "resources",
-    "runtimeClassName", "setHostnameAsFQDN",
+    "automountServiceAccountToken", "resourceClaims", "resources", "runtimeClassName",
+    "setHostnameAsFQDN",
 )  # fmt: skip
 _IDLE_CONTAINER_FIELDS = ("resizePolicy", "restartPolicyRules", "volumeDevices")
 _IDLE_SECURITY_FIELDS = ("appArmorProfile", "procMount", "seLinuxOptions", "windowsOptions")

@@ -7,6 +7,7 @@ would drop the fields it does not know.
 
 from shepherd.api.objects.apps import Deployment, DeploymentSpec, ReplicaSet
 from shepherd.api.objects.cluster import Lease, Namespace
+from shepherd.api.objects.custom import CustomResourceDefinition
 from shepherd.api.objects.meta import LabelSelector, ObjectMeta, OwnerReference, decode
 from shepherd.api.objects.network import EndpointSlice, Service
 from shepherd.api.objects.node import Node, Taint
@@ -14,6 +15,7 @@ from shepherd.api.objects.pod import Container, Pod, PodSpec
 
 __all__ = [
     "Container",
+    "CustomResourceDefinition",
     "Deployment",
     "DeploymentSpec",
     "EndpointSlice",

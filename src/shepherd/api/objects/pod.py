@@ -195,6 +195,13 @@ class Container(View):
     tty: bool = False
 
 
+class EphemeralContainer(Container):
+    """Added to a pod that runs, to look around in it; runs once."""
+
+    target_container_name: str = ""
+    """The container whose processes it sees."""
+
+
 class KeyToPath(View):
     key: str = ""
     path: str = ""
@@ -361,6 +368,7 @@ class PodSpec(View):
     volumes: list[Volume] = []
     init_containers: list[Container] = []
     containers: list[Container] = []
+    ephemeral_containers: list[EphemeralContainer] = []
     restart_policy: str = "Always"
     termination_grace_period_seconds: int = 30
     active_deadline_seconds: int | None = None
@@ -389,6 +397,11 @@ class PodSpec(View):
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     scheduling_gates: list[SourceName] = []
     readiness_gates: list[ReadinessGate] = []
+
+    @property
+    def everyone(self) -> list[Container]:
+        """Init, main and ephemeral containers."""
+        return [*self.init_containers, *self.containers, *self.ephemeral_containers]
 
 
 class PodIP(View):
@@ -419,6 +432,7 @@ class PodStatus(View):
     start_time: str | None = None
     init_container_statuses: list[ContainerStatus] = []
     container_statuses: list[ContainerStatus] = []
+    ephemeral_container_statuses: list[ContainerStatus] = []
     nominated_node_name: str = ""
 
 

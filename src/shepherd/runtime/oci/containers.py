@@ -79,14 +79,22 @@ class ContainerStore:
         return records
 
     def start(
-        self, config: ContainerConfig, sandbox: SandboxRecord, image: ImageRecord, now: float
+        self,
+        config: ContainerConfig,
+        sandbox: SandboxRecord,
+        image: ImageRecord,
+        now: float,
+        target: Process | None = None,
     ) -> ContainerRecord:
-        """Create and start. Raises SheepError; nothing remains then."""
+        """Create and start, in the PID namespace of `target` if there is one.
+
+        Raises SheepError; nothing remains then.
+        """
         folder = self.folder(config.id)
         try:
             self._discard(config.id)
-            self._prepare(config, sandbox, image)
-        except (OSError, ValueError) as error:  # a path of the pod's may hold a zero byte
+            self._prepare(config, sandbox, image, target)
+        except (OSError, ValueError) as error:  # a path of the pod\'s may hold a zero byte
             self._discard(config.id)
             raise SheepError("CreateContainerError", str(error)) from error
         except SheepError:
@@ -105,12 +113,18 @@ class ContainerStore:
             config=config, pod_uid=sandbox.config.pod_uid, layers=image.layers,
             created_at=now, started_at=now, process=process, monitor=keeper,
             stop_signal=config.stop_signal or image.defaults.stop_signal,
-            shares_pids=sandbox.pause is not None or sandbox.config.host_pid,
+            shares_pids=bool(sandbox.pause or sandbox.config.host_pid or target),
         )  # fmt: skip
         write_atomically(folder / "record.json", msgspec.json.encode(record))
         return record
 
-    def _prepare(self, config: ContainerConfig, sandbox: SandboxRecord, image: ImageRecord) -> None:
+    def _prepare(
+        self,
+        config: ContainerConfig,
+        sandbox: SandboxRecord,
+        image: ImageRecord,
+        target: Process | None,
+    ) -> None:
         """Write the bundle and mount its file system."""
         folder = self.folder(config.id)
         for name in ("upper", "work", "rootfs", "exits"):
@@ -122,6 +136,8 @@ class ContainerStore:
         around = self._surroundings(config, sandbox, image, rootfs)
         if config.log_path:
             Path(config.log_path).parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            around.namespaces["pid"] = f"/proc/{target.pid}/ns/pid"
         content = spec.build(config, image.defaults, around)
         (folder / "config.json").write_bytes(msgspec.json.encode(content))
 

@@ -273,8 +273,9 @@ class OciRuntime:
             message = f"image {config.image_ref or config.image} is not on this node"
             raise SheepError("CreateContainerError", message)
         record = await self._workers.run(
-            self._containers.start, config, sandbox.record, image, self._clock.now()
-        )
+            self._containers.start, config, sandbox.record, image, self._clock.now(),
+            self._running(config.pid_of).record.process if config.pid_of else None,
+        )  # fmt: skip
         info = self._containers.running(record)
         container = sandbox.containers[config.id] = HeldContainer(record, info)
         self._watch(container)

@@ -3,10 +3,10 @@
 import asyncio
 import json
 
-from shepherd.agent.streams import spdy
 from shepherd.agent.streams.channels import V4, V5
 from shepherd.agent.streams.command import NamedLink, converse
 from shepherd.agent.streams.links import ChannelLink, SpdyLink, WebSocket
+from shepherd.lib import spdy
 from shepherd.runtime.base import Stdio
 
 from .conversation import FakeProcess, Pipe, goodbye, message, question

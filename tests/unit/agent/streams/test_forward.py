@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shepherd.agent.streams import spdy
 from shepherd.agent.streams.channels import V4
 from shepherd.agent.streams.forward import forward_channels, forward_spdy
 from shepherd.agent.streams.links import ChannelLink, SpdyLink, WebSocket
+from shepherd.lib import spdy
 from shepherd.lib.duplex import SocketDuplex
 
 from .conversation import Pipe, goodbye, message

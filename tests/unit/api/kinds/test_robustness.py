@@ -75,6 +75,31 @@ WORKLOAD = {
         "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}},
     },
 }
+TUBE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["colour"],
+            "properties": {
+                "colour": {"type": "string", "enum": ["red"], "pattern": "^r", "default": "red"},
+                "port": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}]},
+                "parts": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name"],
+                    "items": {
+                        "type": "object",
+                        "required": ["name"],
+                        "properties": {"name": {"type": "string"}},
+                        "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "m"}],
+                    },
+                },
+            },
+            "oneOf": [{"required": ["colour"]}, {"properties": {"colour": {"maxLength": 1}}}],
+        },
+    },
+}
 OBJECTS: dict[str, dict[str, Any]] = {
     "Pod": {
         "metadata": METADATA,
@@ -134,6 +159,40 @@ OBJECTS: dict[str, dict[str, Any]] = {
     },
     "Lease": {"metadata": METADATA, "spec": {"leaseDurationSeconds": 1}},
     "Namespace": {"metadata": METADATA, "spec": {"finalizers": ["kubernetes"]}},
+    "CustomResourceDefinition": {
+        "metadata": METADATA | {"name": "tubes.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "tubes", "kind": "Tube", "shortNames": ["tb"]},
+            "conversion": {
+                "strategy": "Webhook",
+                "webhook": {
+                    "conversionReviewVersions": ["v1"],
+                    "clientConfig": {"service": {"namespace": "a", "name": "b"}},
+                },
+            },
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": TUBE_SCHEMA},
+                    "subresources": {
+                        "scale": {
+                            "specReplicasPath": ".spec.n",
+                            "statusReplicasPath": ".status.n",
+                        },
+                    },
+                    "additionalPrinterColumns": [
+                        {"name": "N", "type": "integer", "jsonPath": ".spec.n"}
+                    ],
+                    "selectableFields": [{"jsonPath": ".spec.colour"}],
+                }
+            ],
+        },
+        "status": {"storedVersions": ["v1"]},
+    },
     "ServiceAccount": {"metadata": METADATA, "secrets": [{"name": "a"}]},
 }
 

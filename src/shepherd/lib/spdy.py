@@ -81,7 +81,7 @@ class Encoder:
         return _control(SYN_REPLY, struct.pack(">I", stream) + self._headers({}))
 
     def open(self, stream: int, headers: dict[str, str]) -> bytes:
-        """Begin a stream (the client's part)."""
+        """Begin a stream (the client's part; its numbers are odd)."""
         return _control(SYN_STREAM, struct.pack(">IIBB", stream, 0, 0, 0) + self._headers(headers))
 
     def _headers(self, headers: dict[str, str]) -> bytes:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.agent.streams import spdy
-from shepherd.agent.streams.spdy import DICTIONARY, Decoder, Encoder, Frame, SpdyError
+from shepherd.lib import spdy
+from shepherd.lib.spdy import DICTIONARY, Decoder, Encoder, Frame, SpdyError
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 headers = st.dictionaries(texts.map(str.lower).filter(lambda name: name == name.lower()), texts)

@@ -94,7 +94,7 @@ class ContainerStore:
         try:
             self._discard(config.id)
             self._prepare(config, sandbox, image, target)
-        except (OSError, ValueError) as error:  # a path of the pod\'s may hold a zero byte
+        except (OSError, ValueError) as error:  # a path of the pod's may hold a zero byte
             self._discard(config.id)
             raise SheepError("CreateContainerError", str(error)) from error
         except SheepError:

@@ -108,11 +108,11 @@ class ApiError(Exception):
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
-            "code": self.code,
         }
         if self.details:
             body["details"] = self.details
-        return body
+        # Clients compare the text, so the order is Kubernetes'.
+        return body | {"code": self.code}
 
     @classmethod
     def from_status(cls, code: int, body: Status) -> "ApiError":

@@ -269,7 +269,8 @@ def answer(content: Body, code: int = 200) -> Response:
 
 
 def json_answer(value: Any, code: int = 200) -> Response:
-    return answer(msgspec.json.encode(value), code)
+    """JSON as Go writes it: the official Python client prints such answers one after another."""
+    return answer(msgspec.json.encode(value) + b"\n", code)
 
 
 def warn(response: Response, warnings: "list[str]") -> Response:

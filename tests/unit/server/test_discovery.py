@@ -79,6 +79,7 @@ async def test_version_and_health(api: Any) -> None:
     version = await api.ok("GET", "/version")
     assert (version["major"], version["minor"]) == ("1", "37")
     assert version["gitVersion"].startswith("v1.37.0+shepherd")
+    assert await api.ok("GET", "/version/") == version  # as kr8s asks
     for path in ("/healthz", "/livez", "/readyz"):
         assert (await api.ask("GET", path)).body == b"ok"
     verbose = (await api.ask("GET", "/readyz?verbose")).body.decode()

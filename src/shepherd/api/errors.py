@@ -202,6 +202,9 @@ def unsupported_media_type(message: str) -> ApiError:
 
 
 def too_many_requests(message: str, retry_after_seconds: int = 1) -> ApiError:
+    """With 0 seconds it is the client's to choose when to try again."""
+    if not retry_after_seconds:
+        return ApiError(429, "TooManyRequests", message)
     return ApiError(
         429,
         "TooManyRequests",

@@ -1,6 +1,7 @@
 """Discovery, version, health, and what agents ask about the cluster."""
 
 import gzip
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -97,6 +98,9 @@ async def test_agents_learn_the_ranges(api: Any) -> None:
 
 class _Nobody:
     async def authenticate(self, request: Request) -> User:
+        raise unauthorized()
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> User:
         raise unauthorized()
 
 

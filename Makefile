@@ -8,10 +8,10 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What a node needs to run containers, and what builds the demo image.
 DEBIAN_PACKAGES := crun runc conmon skopeo nftables libnftables1 busybox-static curl iproute2 python3-venv
 
-.PHONY: help setup run test unit check format bench lock clean
+.PHONY: help setup run test unit check format bench clients clients-all lock clean
 
 help: ## Show what can be done here
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: build/.debian .venv/.installed build/demo-image.tar ## Install Debian packages, .venv/ and the demo image
 
@@ -64,6 +64,12 @@ format: .venv/.installed ## Put the code in its normal form
 
 bench: setup ## Measure; `make bench ARGS=--json` prints JSON
 	@$(BIN)/python -m bench $(ARGS)
+
+clients: setup ## Run the suites of existing clients that registries hold; `ARGS=kr8s` runs one
+	@$(BIN)/python -m clients $(or $(ARGS),registries)
+
+clients-all: setup ## All their suites: SHEPHERD_CLIENT_CHECKOUTS names a folder of checkouts
+	@$(BIN)/python -m clients $(ARGS)
 
 clean: ## Remove what set-up and tests made
 	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache

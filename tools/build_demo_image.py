@@ -3,7 +3,7 @@
     python tools/build_demo_image.py build/demo-image.tar
 
 The archive is a docker-archive (what `docker save` writes), made from Debian's busybox-static with
-the standard library alone, and the same bytes each time.
+the standard library alone, and the same bytes each time. `image` makes any such image.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 REFERENCE = "shepherd.local/demo:1"
@@ -42,7 +43,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes = b"", *, kind: bytes = ta
     tar.addfile(entry, io.BytesIO(data))
 
 
-def _layer() -> bytes:
+def _layer(files: Mapping[str, bytes]) -> bytes:
     applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, check=True, text=True)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -53,33 +54,37 @@ def _layer() -> bytes:
             _add(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
         _add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", mode=0o644)
         _add(tar, "etc/group", b"root:x:0:\n", mode=0o644)
-        _add(tar, "bin/serve", SERVE.encode())
+        for name, data in files.items():
+            _add(tar, name, data)
     return buffer.getvalue()
 
 
+def image(files: Mapping[str, bytes], config: Mapping[str, object]) -> tuple[bytes, bytes]:
+    """An image of busybox and `files` (all executable): its OCI image configuration and its layer.
+
+    `config` is the configuration's `config`: Cmd, Env, ExposedPorts.
+    """
+    layer = _layer(files)
+    description = {
+        "architecture": ARCHITECTURES[platform.machine()],
+        "os": "linux",
+        "config": {"Env": ["PATH=/bin"], **config},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    return json.dumps(description, sort_keys=True).encode(), layer
+
+
 def build(path: Path) -> None:
-    """Write the archive to `path`."""
-    layer = _layer()
-    digest = hashlib.sha256(layer).hexdigest()
-    config = json.dumps(
-        {
-            "architecture": ARCHITECTURES[platform.machine()],
-            "os": "linux",
-            "config": {
-                "Env": ["PATH=/bin"],
-                "Cmd": ["/bin/serve"],
-                "ExposedPorts": {"8080/tcp": {}},
-            },
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        },
-        sort_keys=True,
-    ).encode()
-    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [REFERENCE], "Layers": [f"{digest}/layer.tar"]}]
+    """Write the demo image's archive to `path`."""
+    demo = {"Cmd": ["/bin/serve"], "ExposedPorts": {"8080/tcp": {}}}
+    config, layer = image({"bin/serve": SERVE.encode()}, demo)
+    name = f"{hashlib.sha256(config).hexdigest()}.json"
+    layer_name = f"{hashlib.sha256(layer).hexdigest()}/layer.tar"
+    manifest = [{"Config": name, "RepoTags": [REFERENCE], "Layers": [layer_name]}]
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, mode="w") as tar:
-        _add(tar, config_name, config, mode=0o644)
-        _add(tar, f"{digest}/layer.tar", layer, mode=0o644)
+        _add(tar, name, config, mode=0o644)
+        _add(tar, layer_name, layer, mode=0o644)
         _add(tar, "manifest.json", json.dumps(manifest).encode(), mode=0o644)
 
 

@@ -17,8 +17,10 @@ from shepherd.lib.clock import SystemClock
 from shepherd.lib.httpd import serve
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import Authenticator, CredentialAuthenticator, InsecureAuthenticator
+from shepherd.server.authorization import BuiltinAuthorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.pki import Pki
+from shepherd.server.signing import CertificateSigner
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
 
@@ -62,13 +64,20 @@ class Served:
 async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
     clock, random, store = SystemClock(), Random(1), MemoryStore()
     authenticator: Authenticator = InsecureAuthenticator()
-    pki = None
+    pki = accounts = None
     if request.param == "tls":
         pki = Pki.open(tmp_path / "pki", clock=clock)
         accounts = ServiceAccountTokens(pki.service_account_key, clock, random)
         authenticator = CredentialAuthenticator(store, accounts=accounts)
     api = ApiServer(
-        store, config=ServerConfig(), clock=clock, random=random, authenticator=authenticator
+        store,
+        config=ServerConfig(),
+        clock=clock,
+        random=random,
+        authenticator=authenticator,
+        authorizer=BuiltinAuthorizer(store),
+        tokens=accounts,
+        signer=CertificateSigner(pki) if pki else None,
     )
     await api.start()
     httpd = await serve(api.handle, "127.0.0.1", 0, ssl=pki.serving_context() if pki else None)

@@ -373,6 +373,32 @@ def test_a_machine_that_cannot_run_containers_is_told_so(on_node: OnNode) -> Non
     on_node(scenario)
 
 
+def test_an_agent_that_is_stopped_while_it_starts_takes_nothing_down(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.create_pod()
+        await node.ready()
+        await node.stop_agent()
+        removals = []
+
+        async def start() -> None:
+            await asyncio.Event().wait()
+
+        async def close(*, remove: bool = False) -> None:
+            removals.append(remove)
+
+        async def sandboxes() -> list[Any]:
+            return []  # it has not looked yet
+
+        runtime = node.runtime
+        runtime.start, runtime.close, runtime.sandboxes = start, close, sandboxes
+        node.start_agent()
+        await asyncio.sleep(1)
+        await node.stop_agent()
+        assert removals == [False]
+
+    on_node(scenario)
+
+
 def test_a_namesake_is_another_pod(on_node: OnNode) -> None:
     async def scenario(node: Scene) -> None:
         await node.create_pod(annotations={"shepherd.dev/hollow-stop-seconds": "5"})

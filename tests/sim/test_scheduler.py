@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shepherd.api.kinds import EVENT, NAMESPACE, NODE, POD
+from shepherd.api.kinds.priorities import PRIORITY_CLASS
 from shepherd.api.resource import Object
 from shepherd.testing.simulation import Simulation, run_simulation
 from shepherd.testing.virtual import eventually
@@ -211,7 +212,10 @@ def test_pods_bound_by_hand_take_their_place() -> None:
 
 def test_higher_priority_goes_first() -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.create(pod("low", cpu="2"), pod("high", cpu="2", priority=10))
+        urgent = {"metadata": {"name": "urgent"}, "value": 10}
+        await scene.client.create(PRIORITY_CLASS, urgent)
+        urgent_pod = pod("high", cpu="2", priorityClassName="urgent")
+        await scene.create(pod("low", cpu="2"), urgent_pod)
         await scene.pending("low")
         await scene.pending("high")
         await scene.cluster.clock.sleep(20.0)

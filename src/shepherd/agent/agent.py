@@ -17,6 +17,7 @@ from shepherd.agent.pods import Pods
 from shepherd.agent.services import ServiceKeeper
 from shepherd.agent.sources import Sources
 from shepherd.agent.status_writer import StatusWriter
+from shepherd.agent.tokens import Tokens
 from shepherd.agent.volumes import Volumes
 from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
@@ -73,6 +74,7 @@ class Agent:
                 clock=clock,
             ),
             sources=Sources(client, clock=clock, random=random, changed=self._pods.sources_changed),
+            tokens=Tokens(client, clock=clock, changed=self._pods.sources_changed),
             volumes=Volumes(files.pod, runtime),
             statuses=StatusWriter(client, clock=clock, random=random),
             checks=Checks(runtime),
@@ -107,6 +109,7 @@ class Agent:
                 group.create_task(self._services.run())
                 group.create_task(self._node.recorder.run())
                 group.create_task(self._node.sources.run())
+                group.create_task(self._node.tokens.run())
                 await self._runtime.start()
                 self._started.set()
                 group.create_task(self._node.images.import_archives())
@@ -118,7 +121,9 @@ class Agent:
             raise
         finally:
             await listener.close(grace_seconds=_CLOSE_SECONDS)
-            idle = self._stopped or not await self._runtime.sandboxes()
+            # Before it has started, the runtime does not know what it holds.
+            known = self._started.is_set()
+            idle = known and (self._stopped or not await self._runtime.sandboxes())
             await self._dataplane.close(remove=idle)
             await self._runtime.close(remove=idle)
 

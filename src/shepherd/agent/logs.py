@@ -242,7 +242,8 @@ class _Formatter:
             if not self._past and not self._reached(stamp):
                 continue
             if self._options.timestamps and not self._inside.get(stream):
-                yield stamp + b" "
+                # conmon says +00:00 where Go, and so the kubelet, says Z.
+                yield stamp.replace(b"+00:00", b"Z") + b" "
             self._inside[stream] = tag == b"P"
             yield text if tag == b"P" else text + b"\n"
 

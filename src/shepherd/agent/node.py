@@ -8,10 +8,14 @@ from random import Random
 
 from shepherd.agent.checks import Checks
 from shepherd.agent.images import NodeImages
+from shepherd.agent.pod_state import BoundPod
+from shepherd.agent.references import Lookup, references
 from shepherd.agent.sources import Sources
 from shepherd.agent.status_writer import StatusWriter
-from shepherd.agent.volumes import Volumes
+from shepherd.agent.tokens import Tokens
+from shepherd.agent.volumes import Facts, Volumes
 from shepherd.api.objects import Service
+from shepherd.api.resource import Object
 from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.lib.clock import Clock
@@ -95,6 +99,7 @@ class Node:
     recorder: Recorder
     images: NodeImages
     sources: Sources
+    tokens: Tokens
     volumes: Volumes
     statuses: StatusWriter
     checks: Checks
@@ -106,3 +111,12 @@ class Node:
     network_ready: asyncio.Event
     """Set once the runtime can give pods addresses."""
     starts: asyncio.Semaphore
+
+    async def lookup(self, pod: BoundPod) -> Lookup:
+        """What the pod refers to, as it is now."""
+        return await self.sources.lookup(pod.metadata.uid, references(pod))
+
+    async def volume_facts(self, pod: BoundPod, status: Object) -> Facts:
+        """What the pod's volumes are made from, as it is now. Raises UnresolvedError."""
+        lookup, tokens = await self.lookup(pod), await self.tokens.lookup(pod)
+        return Facts(pod, status, lookup, self.facts.allocatable, tokens)

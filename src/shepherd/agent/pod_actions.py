@@ -22,8 +22,7 @@ from shepherd.agent.node import Node
 from shepherd.agent.pod_memory import ContainerMemory, PodMemory
 from shepherd.agent.pod_plan import Action
 from shepherd.agent.pod_state import BoundPod, PodView
-from shepherd.agent.references import Lookup, Reference, UnresolvedError, references
-from shepherd.agent.volumes import Facts
+from shepherd.agent.references import Reference, UnresolvedError
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD, SECRET
 from shepherd.api.objects import Container
@@ -127,12 +126,8 @@ class Actions:
 
     # Volumes and sandbox
 
-    async def _lookup(self) -> Lookup:
-        return await self._node.sources.lookup(self._uid, references(self.pod))
-
     async def _set_up_volumes(self) -> None:
-        facts = Facts(self.pod, self.status, await self._lookup(), self._node.facts.allocatable)
-        await self._node.volumes.set_up(facts)
+        await self._node.volumes.set_up(await self._node.volume_facts(self.pod, self.status))
 
     async def _mount_volumes(self) -> None:
         try:
@@ -219,7 +214,7 @@ class Actions:
         try:
             secrets = []
             if self.pod.spec.image_pull_secrets:
-                lookup, namespace = await self._lookup(), self.pod.metadata.namespace
+                lookup, namespace = await self._node.lookup(self.pod), self.pod.metadata.namespace
                 keys = [
                     Reference(SECRET.kind, namespace, s.name)
                     for s in self.pod.spec.image_pull_secrets
@@ -314,7 +309,7 @@ class Actions:
     async def _environment(self, container: Container) -> dict[str, str]:
         node = self._node
         needed = any(e.value_from for e in container.env) or container.env_from
-        lookup = await self._lookup() if needed else {}
+        lookup = await self._node.lookup(self.pod) if needed else {}
         await node.services_known.wait()
         links = service_links(
             node.services(), self.pod.metadata.namespace, links=self.pod.spec.enable_service_links

@@ -130,6 +130,7 @@ class PodWorker:
             for task in (writer, *self._probers.values(), *(t for t, _ in self._busy.values())):
                 task.cancel()
         self._node.sources.release(self.uid)
+        self._node.tokens.release(self.uid)
         if not self._pausing:
             await asyncio.to_thread(
                 shutil.rmtree, self._node.files.pod(self.uid), ignore_errors=True

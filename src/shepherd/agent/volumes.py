@@ -18,6 +18,7 @@ from shepherd.agent.downward import field_value, resource_value
 from shepherd.agent.env import expand
 from shepherd.agent.pod_state import BoundPod
 from shepherd.agent.references import Lookup, Reference, UnresolvedError, Values
+from shepherd.agent.tokens import Wanted
 from shepherd.api.kinds import CONFIG_MAP, SECRET
 from shepherd.api.objects import Container
 from shepherd.api.objects.pod import (
@@ -46,6 +47,8 @@ class Facts:
     status: Mapping[str, object] = field(default_factory=dict)
     lookup: Lookup = field(default_factory=dict)
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    tokens: Mapping[Wanted, bytes] = field(default_factory=dict)
+    """Every token that the pod's volumes name."""
 
 
 def content(volume: Volume, facts: Facts) -> Files | None:
@@ -78,7 +81,9 @@ def _projection(facts: Facts, projection: VolumeProjection, mode: int) -> Files:
         return _keys(facts, SECRET.kind, source.name, source.items, source.optional, mode)
     if projection.downward_api:
         return _downward(facts, projection.downward_api, mode)
-    raise UnresolvedError("serviceAccountToken projections are not supported by this node")
+    if token := projection.service_account_token:
+        return {_inside(token.path): (facts.tokens[Wanted.of(token)], mode)}
+    raise UnresolvedError("a projection of this kind is not supported by this node")
 
 
 def _keys(

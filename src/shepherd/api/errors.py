@@ -108,11 +108,11 @@ class ApiError(Exception):
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
-            "code": self.code,
         }
         if self.details:
             body["details"] = self.details
-        return body
+        # Clients compare the text, so the order is Kubernetes'.
+        return body | {"code": self.code}
 
     @classmethod
     def from_status(cls, code: int, body: Status) -> "ApiError":
@@ -202,6 +202,9 @@ def unsupported_media_type(message: str) -> ApiError:
 
 
 def too_many_requests(message: str, retry_after_seconds: int = 1) -> ApiError:
+    """With 0 seconds it is the client's to choose when to try again."""
+    if not retry_after_seconds:
+        return ApiError(429, "TooManyRequests", message)
     return ApiError(
         429,
         "TooManyRequests",

@@ -117,12 +117,15 @@ class Resource:
     Raises api.check.WrongType."""
     warnings: Callable[[Object], list[str]] = _no_warnings
     """What to tell the user in `Warning` headers about an accepted object."""
+    idle: bool = False
+    """Kept and served, and nothing acts on it yet: who writes one is told so."""
     fields: Callable[[Object], dict[str, str]] = _no_fields
     """Field selectors beyond metadata.name and metadata.namespace."""
     name_rule: str = "dns1123subdomain"
     """dns1123subdomain, dns1123label, dns1035label or path (see api.names)."""
     aliases: tuple[tuple[str, str], ...] = field(default=())
-    """Further (group, version) under which the same stored objects are served."""
+    """Further (group, version) under which the same stored objects are served, in the form that
+    `server.conversion` gives them."""
 
     custom: "Custom | None" = None
     """Set for what a CustomResourceDefinition defines."""

@@ -21,6 +21,7 @@ from shepherd.api.kinds import (
     SERVICE,
     SERVICE_ACCOUNT,
 )
+from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
 from shepherd.api.objects import (
     CustomResourceDefinition,
     Deployment,
@@ -33,6 +34,7 @@ from shepherd.api.objects import (
     Service,
 )
 from shepherd.api.objects.network import Endpoints
+from shepherd.api.objects.policy import PodDisruptionBudget
 from shepherd.api.resource import Resource
 from shepherd.client.base import Client
 from shepherd.client.informer import Identified, Informer, PartialObject
@@ -76,6 +78,7 @@ class Informers:
         self.services = self._add(SERVICE, Service)
         self.slices = self._add(ENDPOINT_SLICE, EndpointSlice)
         self.endpoints = self._add(ENDPOINTS, Endpoints)
+        self.budgets = self._add(POD_DISRUPTION_BUDGET, PodDisruptionBudget)
         self.service_accounts = self._add(SERVICE_ACCOUNT, PartialObject)
         self.config_maps = self._add(CONFIG_MAP, PartialObject)
         definitions = self._add(CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition)

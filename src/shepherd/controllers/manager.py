@@ -12,6 +12,7 @@ from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
 from shepherd.controllers.controller import Controller, Reconciler
 from shepherd.controllers.deployment import DeploymentController
+from shepherd.controllers.disruption import DisruptionController
 from shepherd.controllers.endpoints import EndpointsController
 from shepherd.controllers.endpointslice import EndpointSliceController
 from shepherd.controllers.garbage_collector import GarbageCollector
@@ -104,6 +105,7 @@ class ControllerManager:
             NamespaceController(
                 client, informers, Writer(client, informers.namespaces), clock=clock
             ),
+            DisruptionController(client, informers, Writer(client, informers.budgets), clock=clock),
             ServiceAccountController(informers, Writer(client, informers.service_accounts)),
         ]
         if config.pod_cidr:

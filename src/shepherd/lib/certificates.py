@@ -25,6 +25,18 @@ class Subject:
     """Names and addresses of a server. With them it is a serving certificate, else a client's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """What a signing request asks for."""
+
+    name: str
+    groups: tuple[str, ...]
+    hosts: tuple[str, ...]
+    """DNS names and addresses."""
+    others: tuple[str, ...]
+    """E-mail addresses and URIs."""
+
+
 class Workshop:
     """Makes keys and certificates (ECDSA P-256; PEM; times in epoch seconds) while it is open.
 
@@ -57,6 +69,12 @@ class Workshop:
         Of the request only the key counts, whatever else it asks for. Raises RequestError.
         """
         return str(self._ask("sign_request", authority, request, subject, now, expires))
+
+    def read_request(self, request: str) -> Requested:
+        """What a signing request asks for. Raises RequestError."""
+        found = self._ask("read_request", request)
+        assert isinstance(found, Requested)
+        return found
 
     def new_request(self, name: str) -> tuple[str, str]:
         """A new key and a signing request for it."""

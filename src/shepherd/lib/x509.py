@@ -11,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from shepherd.lib.certificates import RequestError, Subject
+from shepherd.lib.certificates import Requested, RequestError, Subject
 
 _CLOCK_SKEW = timedelta(hours=1)
 """Certificates are valid from this long ago, for peers whose clock runs behind."""
+_SHORTEST_RSA_BITS = 2048
 
 
 def new_authority(name: str, now: float, expires: float) -> str:
@@ -45,18 +47,48 @@ def sign_request(authority: str, request: str, subject: Subject, now: float, exp
 
     Of the request only the key counts, whatever else it asks for. Raises RequestError.
     """
-    try:
-        parsed = x509.load_pem_x509_csr(request.encode())
-        key = parsed.public_key()
-        if not parsed.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
-            raise RequestError("the request must be signed with an elliptic curve key of its own")
-    except (ValueError, InvalidSignature) as error:
-        raise RequestError(f"not a PEM certificate signing request: {error}") from error
+    key = _parse(request).public_key()
+    if isinstance(key, rsa.RSAPublicKey):
+        strong = key.key_size >= _SHORTEST_RSA_BITS
+    else:
+        strong = isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey)
+    if not strong:
+        text = f"the key must be ECDSA, Ed25519, or RSA of at least {_SHORTEST_RSA_BITS} bits"
+        raise RequestError(text)
     return _sign(authority, key, subject, now, expires)
 
 
+def read_request(request: str) -> Requested:
+    """What a signing request asks for. Raises RequestError."""
+    parsed = _parse(request)
+
+    def texts(kind: x509.ObjectIdentifier) -> tuple[str, ...]:
+        return tuple(str(item.value) for item in parsed.subject.get_attributes_for_oid(kind))
+
+    name, groups = "".join(texts(NameOID.COMMON_NAME)[:1]), texts(NameOID.ORGANIZATION_NAME)
+    try:
+        found = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return Requested(name, groups, (), ())
+    addresses = (str(address) for address in found.get_values_for_type(x509.IPAddress))
+    mail = found.get_values_for_type(x509.RFC822Name)
+    links = found.get_values_for_type(x509.UniformResourceIdentifier)
+    hosts = (*found.get_values_for_type(x509.DNSName), *addresses)
+    return Requested(name, groups, hosts, (*mail, *links))
+
+
+def _parse(request: str) -> x509.CertificateSigningRequest:
+    try:
+        parsed = x509.load_pem_x509_csr(request.encode())
+        if not parsed.is_signature_valid:
+            raise RequestError("the request is not signed with its own key")
+    except (ValueError, InvalidSignature) as error:
+        raise RequestError(f"not a PEM certificate signing request: {error}") from error
+    return parsed
+
+
 def _sign(
-    authority: str, key: ec.EllipticCurvePublicKey, subject: Subject, now: float, expires: float
+    authority: str, key: CertificatePublicKeyTypes, subject: Subject, now: float, expires: float
 ) -> str:
     issuer = x509.load_pem_x509_certificate(authority.encode())
     issuer_key = serialization.load_pem_private_key(authority.encode(), None)
@@ -82,7 +114,7 @@ def _sign(
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
+    key: CertificatePublicKeyTypes,
     now: float,
     expires: float,
 ) -> x509.CertificateBuilder:
@@ -126,7 +158,8 @@ def new_request(name: str) -> tuple[str, str]:
 
 
 _FUNCTIONS = {
-    function.__name__: function for function in (new_authority, issue, sign_request, new_request)
+    function.__name__: function
+    for function in (new_authority, issue, sign_request, read_request, new_request)
 }
 
 

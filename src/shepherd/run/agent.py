@@ -122,7 +122,11 @@ def _runtime(config: Config, pod_cidr: str, service_cidr: str) -> tuple[Runtime,
     from shepherd.run.containers import real_containers
 
     return real_containers(
-        config.data_dir, pod_cidr=pod_cidr, service_cidr=service_cidr, clock=_CLOCK
+        config.data_dir,
+        pod_cidr=pod_cidr,
+        service_cidr=service_cidr,
+        clock=_CLOCK,
+        mirrors=config.registry_mirrors,
     )
 
 

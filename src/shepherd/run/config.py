@@ -77,6 +77,8 @@ class Config:
     runtime: str
     pod_cidr: str
     service_cidr: str
+    registry_mirrors: dict[str, tuple[str, ...]]
+    """Registry to the hosts that are asked before it."""
     insecure: bool
     stop_pods: bool
     max_pids: int | None
@@ -135,6 +137,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--runtime", default="oci", help="oci (real containers, the default) or hollow (simulated)")
     add("--pod-cidr", default="10.42.0.0/16", help="range of pod addresses (%(default)s)")
     add("--service-cidr", default="10.43.0.0/16", help="range of service addresses (%(default)s)")
+    add(
+        "--registry-mirror", action="append", default=[], metavar="REGISTRY=HOST[:PORT]",
+        help="agent: ask this host first for the images of a registry (may be repeated)",
+    )  # fmt: skip
     add("--insecure", action="store_true", help="plain HTTP without authentication, on loopback")
     add("--stop-pods", action="store_true", help="stop the pods when the agent stops")
     add("--max-pids", help="agent: processes and threads a container may have (default: no limit)")
@@ -202,6 +208,19 @@ def _token(token: str, token_file: str | None) -> str:
         raise UsageError(f"--token-file {token_file!r} cannot be read: {error}") from None
 
 
+def _mirrors(values: list[str]) -> dict[str, tuple[str, ...]]:
+    mirrors: dict[str, tuple[str, ...]] = {}
+    for text in values:
+        registry, _, host = text.partition("=")
+        if not registry or not host or "/" in text:
+            raise UsageError(
+                f"--registry-mirror {text!r} must be REGISTRY=HOST[:PORT],"
+                " such as docker.io=mirror.example.com:5000"
+            )
+        mirrors[registry] = (*mirrors.get(registry, ()), host)
+    return mirrors
+
+
 def _node_ip(text: str, insecure: bool) -> str:
     if text:
         try:
@@ -235,6 +254,7 @@ def parse(arguments: list[str]) -> Config:
         runtime=_choice("--runtime", args.runtime, RUNTIMES),
         pod_cidr=pod_cidr,
         service_cidr=service_cidr,
+        registry_mirrors=_mirrors(args.registry_mirror),
         insecure=args.insecure,
         stop_pods=args.stop_pods,
         max_pids=_max_pids(args.max_pids),

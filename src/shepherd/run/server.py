@@ -38,6 +38,7 @@ from shepherd.server.config import ServerConfig
 from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki, PkiError
 from shepherd.server.proxy import streams_body
+from shepherd.server.signing import CertificateSigner
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.base import Store, StoreOpenError
 from shepherd.store.sqlite import SqliteStore
@@ -80,15 +81,18 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
     try:
         pki = None if config.insecure else _open_pki(config, bound)
         token = join_token(config.data_dir / "join-token", pki) if pki else ""
+        tokens = _tokens(pki) if pki else None
         dialer = SocketDialer(pki.node_context() if pki else None)
         api = ApiServer(
             store,
             config=_server_config(config, bound),
             clock=_CLOCK,
             random=_RANDOM,
-            authenticator=_authenticator(config, store, pki),
+            authenticator=_authenticator(config, store, tokens),
             authorizer=BuiltinAuthorizer(store),
             dialer=dialer,
+            tokens=tokens,
+            signer=CertificateSigner(pki) if pki else None,
         )
         await api.start()
         async with background(*_loops(config, api, pki, bound)):
@@ -154,21 +158,29 @@ def _server_config(config: Config, bound: Address) -> ServerConfig:
         service_cidr=config.service_cidr,
         advertise_address=_reachable(config, bound),
         advertise_port=bound.port,
+        pod_tokens=not config.insecure,
     )
 
 
 def _reachable(config: Config, bound: Address) -> str:
     """The address by which pods, which speak IPv4, reach the API; empty when they cannot."""
     if bound.loopback:
-        return ""
+        # The rules of services bring the pods of this machine to its own loopback addresses; a
+        # server that asks nobody for proof is not for them.
+        return "" if config.insecure or ":" in bound.host else "127.0.0.1"
     address = (config.node_ip or own_address()) if bound.everywhere else bound.host
     return "" if ":" in address else address
 
 
-def _authenticator(config: Config, store: Store, pki: Pki | None) -> Authenticator:
-    if pki is None:
+def _tokens(pki: Pki) -> ServiceAccountTokens:
+    return ServiceAccountTokens(pki.service_account_key, clock=_CLOCK, random=_RANDOM)
+
+
+def _authenticator(
+    config: Config, store: Store, tokens: ServiceAccountTokens | None
+) -> Authenticator:
+    if tokens is None:
         return InsecureAuthenticator()
-    tokens = ServiceAccountTokens(pki.service_account_key, clock=_CLOCK, random=_RANDOM)
     static = {}
     if config.token_auth_file:
         try:

@@ -11,10 +11,14 @@ from typing import Literal
 
 from shepherd.api import errors
 from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION, LEASE, NAMESPACE, NODE, POD, SERVICE
+from shepherd.api.kinds.certificates import CERTIFICATE_SIGNING_REQUEST
+from shepherd.api.kinds.priorities import PRIORITY_CLASS
 from shepherd.api.meta import object_key
 from shepherd.api.objects import Namespace, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
+from shepherd.server import priorities
+from shepherd.server.accounts import PodAccounts
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.metadata import asked_name
 from shepherd.server.routes import Route
@@ -25,10 +29,6 @@ IMMORTAL = ("default", "kube-system", "kube-public")
 """Namespaces that cannot be deleted."""
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS = 300
-_SYSTEM_PRIORITIES = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
 
 
 @dataclass(slots=True)
@@ -64,14 +64,19 @@ class Admission:
     """Runs the plugins that a write's kind and operation ask for."""
 
     def __init__(
-        self, store: Store, services: ServiceAllocator, define: "Callable[[Attributes], None]"
+        self,
+        store: Store,
+        services: ServiceAllocator,
+        define: "Callable[[Attributes], None]",
+        accounts: PodAccounts,
     ) -> None:
         self._store = store
+        self._accounts = accounts
         self._services = services
         self._define = define
         self._admitting: dict[tuple[str, Resource], tuple[Plugin, ...]] = {
             ("create", NAMESPACE): (namespace_finalizer,),
-            ("create", POD): (service_account, priority, default_toleration_seconds),
+            ("create", POD): (service_account, default_toleration_seconds),
         }
 
     async def admit(self, asked: Attributes) -> None:
@@ -85,6 +90,13 @@ class Admission:
             _keep_immortal(route)
         for plugin in self._admitting.get((asked.operation, route.resource), ()):
             plugin(asked.obj)
+        if route.resource is POD and asked.operation == "create":
+            await self._accounts.admit(asked.obj, route.namespace)
+            await priorities.resolve(self._store, asked.obj)
+        elif route.resource is CERTIFICATE_SIGNING_REQUEST and asked.operation == "create":
+            claim(asked.obj, asked.user)
+        elif route.resource is PRIORITY_CLASS:
+            await priorities.one_default(self._store, asked.operation, asked.obj)
 
     async def reserve(self, asked: Attributes) -> None:
         """Take what the object needs; `asked.settle` keeps or returns it.
@@ -135,6 +147,18 @@ def _keep_immortal(route: Route) -> None:
         raise errors.forbidden("", NAMESPACE.plural, route.name, detail)
 
 
+def claim(request: Object, user: User) -> None:
+    """A new certificate signing request says who makes it, whatever it said itself."""
+    who = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    spec = {key: value for key, value in (request.get("spec") or {}).items() if key not in who}
+    request["spec"] = spec | {field: value for field, value in who.items() if value}
+
+
 def node_restriction(asked: Attributes) -> None:
     """NodeRestriction, of what the authorizer could not see: a node creates only its own."""
     if asked.route.resource not in (NODE, LEASE) or NODES_GROUP not in asked.user.groups:
@@ -152,21 +176,10 @@ def namespace_finalizer(namespace: Object) -> None:
 
 
 def service_account(pod: Object) -> None:
-    """ServiceAccount: a pod runs as some account."""
+    """ServiceAccount: a pod runs as some account (what that gives it: `accounts`)."""
     spec = pod["spec"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = name
-
-
-def priority(pod: Object) -> None:
-    """Priority: by the class that the pod names; the two of the system are built in."""
-    spec = pod["spec"]
-    name = spec.get("priorityClassName") or ""
-    if name and name not in _SYSTEM_PRIORITIES:
-        detail = f"no PriorityClass with name {name} was found"
-        raise errors.forbidden("", POD.plural, asked_name(pod["metadata"]), detail)
-    spec["priority"] = _SYSTEM_PRIORITIES.get(name, 0)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
 def default_toleration_seconds(pod: Object) -> None:

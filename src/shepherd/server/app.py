@@ -14,6 +14,8 @@ from shepherd.api.kinds.metrics import METRICS
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
+from shepherd.server.access import Access, Signer
+from shepherd.server.accounts import PodAccounts
 from shepherd.server.admission import Admission
 from shepherd.server.auth import Authenticator, Authorizer
 from shepherd.server.config import ServerConfig
@@ -27,9 +29,11 @@ from shepherd.server.routes import Routes
 from shepherd.server.served import Served
 from shepherd.server.services import ServiceAllocator
 from shepherd.server.subresources import find
+from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.server.upkeep import upkeep
 from shepherd.server.version import VERSION
 from shepherd.server.versions import Versions
+from shepherd.server.virtual import VIRTUAL
 from shepherd.server.webhooks import Webhooks
 from shepherd.store.base import Store, StoreFullError
 
@@ -39,7 +43,11 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 class ApiServer:
-    """Serves the Kubernetes API over a store. `dialer` reaches the agents."""
+    """Serves the Kubernetes API over a store.
+
+    `dialer` reaches the agents. `tokens` issues service account tokens; without it they are signed
+    with a secret that ends with this object. `signer` issues the certificates of approved requests.
+    """
 
     def __init__(
         self,
@@ -51,6 +59,8 @@ class ApiServer:
         authenticator: Authenticator,
         authorizer: Authorizer | None = None,
         dialer: AgentDialer | None = None,
+        tokens: ServiceAccountTokens | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._store = store
         self._config = config
@@ -64,11 +74,24 @@ class ApiServer:
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
-        admission = Admission(store, self._services, self._definitions.reserve)
+        admission = Admission(
+            store,
+            self._services,
+            self._definitions.reserve,
+            PodAccounts(store, clock, random, tokens=config.pod_tokens),
+        )
         self._webhooks = Webhooks(store)
         versions = Versions(self._webhooks.convert)
         self._registry = Registry(store, admission, versions, clock=clock, random=random)
-        self._handlers = Handlers(self._registry, hub, clock=clock, random=random, dialer=dialer)
+        tokens = tokens or ServiceAccountTokens(random.randbytes(32), clock, random)
+        self._handlers = Handlers(
+            self._registry,
+            hub,
+            clock=clock,
+            random=random,
+            dialer=dialer,
+            access=Access(authenticator, authorizer, tokens, signer),
+        )
         self._metrics = Metrics(self._handlers)
         self._ready = False
 
@@ -125,7 +148,8 @@ class ApiServer:
         if route.resource in METRICS and not route.sub:
             return await self._metrics.handle(call)
         if not route.sub:
-            return await self._handlers.handle(call)
+            virtual = VIRTUAL.get((route.verb, route.resource.storage))
+            return await (virtual or Handlers.handle)(self._handlers, call)
         serve = find(route.resource, route.sub).verbs.get(route.verb)
         if serve is None:
             raise errors.method_not_allowed(request.method)

@@ -4,18 +4,18 @@ Source: Kubernetes documentation, "Authenticating".
 """
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from shepherd.api import errors
-from shepherd.api.kinds import NODE, POD, SERVICE_ACCOUNT
+from shepherd.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT
 from shepherd.api.meta import object_key
-from shepherd.api.resource import Resource
+from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import Request, User
-from shepherd.server.tokens import Claims, Named, ServiceAccountTokens, TokenError
+from shepherd.server.tokens import AUDIENCES, Claims, Named, ServiceAccountTokens, TokenError
 from shepherd.store.base import Store
 
 ADMIN_GROUP = "system:masters"
@@ -32,6 +32,10 @@ class Authenticator(Protocol):
 
     async def authenticate(self, request: Request) -> User:
         """The user. Raises ApiError 401 if the request proves nobody, or its proof is bad."""
+        ...
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> User:
+        """Whose bearer token it is, for one of `audiences` (none: the API). Raises ApiError 401."""
         ...
 
 
@@ -53,6 +57,17 @@ class Authorizer(Protocol):
         """
         ...
 
+    def is_admin(self, user: User) -> bool:
+        """Whether `user` may do everything."""
+        ...
+
+    def rules(self, user: User) -> Object:
+        """All that `user` may do, as `resourceRules` and `nonResourceRules` of a rules review."""
+        ...
+
+
+_EVERYONE = User("system:admin", (ADMIN_GROUP, AUTHENTICATED_GROUP))
+
 
 class InsecureAuthenticator:
     """Everyone is an administrator (`--insecure`), but who a transport speaks for stays so.
@@ -66,14 +81,19 @@ class InsecureAuthenticator:
     async def authenticate(self, request: Request) -> User:
         if self._credentials and "authorization" in request.headers:
             return await self._credentials.authenticate(request)
-        return request.peer or User("system:admin", (ADMIN_GROUP, AUTHENTICATED_GROUP))
+        return request.peer or _EVERYONE
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> User:
+        if self._credentials:
+            return await self._credentials.identify(token, audiences)
+        return _EVERYONE
 
 
 class CredentialAuthenticator:
     """By client certificate (or the transport's word), else by bearer token.
 
-    `static` maps secrets to users; `accounts` verifies service account tokens, whose account, pod
-    and node are looked up in `store`: a token dies with what it is bound to.
+    `static` maps secrets to users; `accounts` verifies service account tokens, whose account and
+    what else they are bound to is looked up in `store`: a token dies with that.
     """
 
     def __init__(
@@ -93,34 +113,37 @@ class CredentialAuthenticator:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token.strip():
             # A bad token is refused even where none is needed, as upstream does.
-            return _authenticated(await self._bearer(token.strip()))
+            return await self.identify(token.strip(), ())
         if request.path[1:].partition("/")[0] in OPEN_PATHS:
             return ANONYMOUS
         raise errors.unauthorized()
 
-    async def _bearer(self, token: str) -> User:
+    async def identify(self, token: str, audiences: Sequence[str]) -> User:
         shown = token.encode(errors="replace")
         for secret, user in self._static.items():
             if hmac.compare_digest(secret, shown):
-                return user
+                return _authenticated(user)
         try:
-            claims = self._accounts.verify(token)
+            claims = self._accounts.verify(token, audiences or AUDIENCES)
         except TokenError:
             raise errors.unauthorized() from None
         if not await self._alive(claims):
             raise errors.unauthorized()
-        return claims.user()
+        return _authenticated(claims.user())
 
     async def _alive(self, claims: Claims) -> bool:
         """Whether all that the token is bound to is still there, in the same incarnation."""
-        bound = claims.bound
+        bound, namespace = claims.bound, claims.bound.namespace
         return (
-            await self._is_there(SERVICE_ACCOUNT, bound.namespace, bound.serviceaccount)
-            and (bound.pod is None or await self._is_there(POD, bound.namespace, bound.pod))
-            and (bound.node is None or await self._is_there(NODE, "", bound.node))
+            await self._is_there(SERVICE_ACCOUNT, namespace, bound.serviceaccount)
+            and await self._is_there(POD, namespace, bound.pod)
+            and await self._is_there(SECRET, namespace, bound.secret)
+            and await self._is_there(NODE, "", bound.node)
         )
 
-    async def _is_there(self, resource: Resource, namespace: str, named: Named) -> bool:
+    async def _is_there(self, resource: Resource, namespace: str, named: Named | None) -> bool:
+        if named is None:
+            return True
         item = await self._store.get(object_key(resource, namespace, named.name))
         return item is not None and _decode(item.value).metadata.uid == named.uid
 

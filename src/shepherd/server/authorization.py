@@ -8,9 +8,9 @@ others in `admission`).
 import msgspec
 
 from shepherd.api import errors
-from shepherd.api.kinds import EVENT, LEASE, NODE, POD
+from shepherd.api.kinds import EVENT, LEASE, NODE, POD, SERVICE_ACCOUNT
 from shepherd.api.meta import object_key
-from shepherd.api.resource import Resource
+from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
 from shepherd.store.base import Store
@@ -20,6 +20,21 @@ _READ = ("get", "list", "watch")
 _CHANGE = ("update", "patch")
 _READABLE = ("services", "endpoints", "endpointslices.discovery.k8s.io", "namespaces", "nodes")
 _READABLE_BY_NAMESPACE = ("configmaps", "secrets")
+_FOR_EVERYONE = (
+    "selfsubjectreviews.authentication.k8s.io",
+    "selfsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectrulesreviews.authorization.k8s.io",
+)
+"""What everyone may ask of themselves (upstream's system:basic-user)."""
+_FOR_NODES = (
+    "certificatesigningrequests.certificates.k8s.io",
+    "localsubjectaccessreviews.authorization.k8s.io",
+    "subjectaccessreviews.authorization.k8s.io",
+    "tokenreviews.authentication.k8s.io",
+)
+"""What nodes may create besides (upstream's system:node)."""
+_DOCUMENTS = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*",
+              "/readyz", "/version", "/version/"]  # fmt: skip
 
 
 class BuiltinAuthorizer:
@@ -37,7 +52,7 @@ class BuiltinAuthorizer:
         name: str = "",
         subresource: str = "",
     ) -> None:
-        if ADMIN_GROUP in user.groups:
+        if self.is_admin(user) or (verb == "create" and resource.storage in _FOR_EVERYONE):
             return
         refusal = ""
         if NODES_GROUP in user.groups and user.name.startswith(NODE_USER_PREFIX):
@@ -54,10 +69,49 @@ class BuiltinAuthorizer:
             resource.group, resource.plural, name, f"{detail}: {refusal}" if refusal else detail
         )
 
+    def is_admin(self, user: User) -> bool:
+        return ADMIN_GROUP in user.groups
+
+    def rules(self, user: User) -> Object:
+        if self.is_admin(user):
+            return {
+                "resourceRules": [_rule("*", "*", "*")],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            }
+        rules = [_rule(name, "create") for name in _FOR_EVERYONE]
+        if NODES_GROUP in user.groups:
+            rules += [_rule(name, "create") for name in _FOR_NODES]
+            readable = ("pods", *_READABLE, *_READABLE_BY_NAMESPACE)
+            rules += [_rule(name, *_READ) for name in readable]
+            rules += [_rule(*rule) for rule in _OWN_OF_NODES]
+        return {
+            "resourceRules": rules,
+            "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": _DOCUMENTS}],
+        }
+
     async def _node_of(self, namespace: str, name: str) -> str | None:
         """The node that a pod is bound to; None = there is no such pod."""
         item = await self._store.get(object_key(POD, namespace, name))
         return msgspec.json.decode(item.value, type=_Pod).spec.node_name if item else None
+
+
+_OWN_OF_NODES = (
+    ("nodes", "create", "update", "patch"),
+    ("nodes/status", "update", "patch"),
+    ("pods", "delete"),
+    ("pods/status", "update", "patch"),
+    ("leases.coordination.k8s.io", "get", "create", "update", "patch", "delete"),
+    ("events", "create", "update", "patch"),
+    ("serviceaccounts/token", "create"),
+)
+"""Resource and verbs of what nodes may do to what is theirs."""
+
+
+def _rule(name: str, *verbs: str) -> Object:
+    """A rule of a rules review; `name` as in `leases.coordination.k8s.io`, or `*` for all."""
+    plural, _, group = name.partition(".")
+    groups = ["*"] if name == "*" else [group]
+    return {"verbs": list(dict.fromkeys(verbs)), "apiGroups": groups, "resources": [plural]}
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):
@@ -94,6 +148,10 @@ def _node_refusal(
     if resource is LEASE:
         return _lease_refusal(node, verb, namespace, name)
     if resource is EVENT and verb in ("create", *_CHANGE):
+        return ""
+    if resource is SERVICE_ACCOUNT and subresource == "token" and verb == "create":
+        return ""  # which pods it may ask for is judged with the request's body
+    if resource.storage in _FOR_NODES and (verb == "create" or verb in _READ) and not subresource:
         return ""
     return "nodes have no part in this"
 

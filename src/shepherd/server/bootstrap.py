@@ -1,10 +1,14 @@
-"""What every cluster has from its first start: four namespaces and the `kubernetes` Service."""
+"""What every cluster has from its first start: namespaces, the `kubernetes` Service, and more."""
 
 from shepherd.api import errors
-from shepherd.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, SERVICE
+from shepherd.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, RESOURCES, SERVICE
+from shepherd.api.kinds.cluster import API_SERVICE
+from shepherd.api.kinds.networking import SERVICE_CIDR
+from shepherd.api.kinds.priorities import PRIORITY_CLASS, SYSTEM_CLASSES
 from shepherd.api.managedfields import UPDATE, Writer
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
+from shepherd.lib.tasks import all_of
 from shepherd.server.auth import ADMIN_GROUP
 from shepherd.server.config import ServerConfig
 from shepherd.server.registry import Registry, main
@@ -13,6 +17,14 @@ from shepherd.server.routes import Route
 SELF = User("system:apiserver", (ADMIN_GROUP,))
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _NAME = "kubernetes"
+_CORE_PRIORITY, _GROUP_PRIORITY, _VERSION_PRIORITY = 18000, 17000, 15
+_MANAGED = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+_LOCAL = {
+    "type": "Available",
+    "status": "True",
+    "reason": "Local",
+    "message": "Local APIServices are always available",
+}
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
@@ -20,6 +32,12 @@ async def make(registry: Registry, config: ServerConfig) -> None:
     """Make what is missing, and point the `kubernetes` Service at where the API is now."""
     for name in NAMESPACES:
         await _ensure(registry, NAMESPACE, "", name, {})
+    for name, (value, description) in SYSTEM_CLASSES.items():
+        content = {"value": value, "description": description}
+        await _ensure(registry, PRIORITY_CLASS, "", name, content)
+    await all_of(_declare(registry, *served) for served in sorted(_group_versions()))
+    ranges = {"spec": {"cidrs": [config.service_cidr]}}
+    await _ensure(registry, SERVICE_CIDR, "", _NAME, ranges)
     service = {
         "spec": {
             "clusterIP": config.kubernetes_address,
@@ -40,6 +58,28 @@ async def make(registry: Registry, config: ServerConfig) -> None:
     await _ensure(registry, ENDPOINTS, "default", _NAME, subsets, mirrored, replace=True)
     of_service = {"kubernetes.io/service-name": _NAME}
     await _ensure(registry, ENDPOINT_SLICE, "default", _NAME, slices, of_service, replace=True)
+
+
+def _group_versions() -> set[tuple[str, str]]:
+    return {
+        served
+        for resource in RESOURCES
+        for served in ((resource.group, resource.version), *resource.aliases)
+    }
+
+
+async def _declare(registry: Registry, group: str, version: str) -> None:
+    """The APIService of a group and version that this server itself answers for."""
+    content = {
+        "spec": {
+            "group": group,
+            "version": version,
+            "groupPriorityMinimum": _GROUP_PRIORITY if group else _CORE_PRIORITY,
+            "versionPriority": _VERSION_PRIORITY,
+        },
+        "status": {"conditions": [_LOCAL]},
+    }
+    await _ensure(registry, API_SERVICE, "", f"{version}.{group}", content, _MANAGED)
 
 
 async def _ensure(

@@ -20,6 +20,9 @@ class ServerConfig:
     """Where pods reach the API (IPv4, as they are): behind the `kubernetes` Service. Empty = no
     endpoint for it."""
     advertise_port: int = 0
+    pod_tokens: bool = False
+    """Pods get a token of their service account. It needs the API served with TLS, and controllers
+    that make the accounts and publish its certificate."""
 
     @property
     def kubernetes_address(self) -> str:

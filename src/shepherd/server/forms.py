@@ -16,7 +16,7 @@ from shepherd.api.kinds.cells import AGE
 from shepherd.api.meta import stamp
 from shepherd.api.resource import Column, Object, Resource
 from shepherd.server.codec import decode, with_revision
-from shepherd.server.conversion import to_served
+from shepherd.server.conversion import CONVERSIONS
 from shepherd.server.routes import Route
 from shepherd.store.base import Item
 
@@ -35,7 +35,7 @@ class Form(Protocol):
     """Equal for streams whose events are the same bytes."""
 
     def one(self, value: bytes, revision: int) -> bytes:
-        """A single object."""
+        """A single object; without a revision (0) after a dry run."""
         ...
 
     async def many(self, items: list[Item], metadata: Object) -> bytes:
@@ -66,11 +66,10 @@ class Plain:
         self._converted = route.converted
 
     def one(self, value: bytes, revision: int) -> bytes:
-        if not revision:  # a dry run: it has none
-            return value
         if not self._converted:
-            return stamp(value, revision)
-        return msgspec.json.encode(to_served(with_revision(decode(value), revision)))
+            return stamp(value, revision) if revision else value
+        obj = with_revision(decode(value), revision) if revision else decode(value)
+        return msgspec.json.encode(CONVERSIONS[self._api_version].to_served(obj))
 
     async def many(self, items: list[Item], metadata: Object) -> bytes:
         return await _join(self._list_kind, self._api_version, metadata, items, self._item)

@@ -23,8 +23,9 @@ from shepherd.api.resource import Object
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Body, Request, Response, User
 from shepherd.server import ownership, patches, reads, registry
+from shepherd.server.access import Access
 from shepherd.server.codec import decode
-from shepherd.server.conversion import stored_fields, to_served, to_stored
+from shepherd.server.conversion import CONVERSIONS
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.forms import Form, Plain, choose
 from shepherd.server.hub import Hub
@@ -140,8 +141,10 @@ class Handlers:
         clock: Clock,
         random: Random,
         dialer: AgentDialer | None,
+        access: Access,
     ) -> None:
         self.registry = registry
+        self.access = access
         self.dialer = dialer
         self.store = registry.store
         self._versions = registry.versions
@@ -166,14 +169,14 @@ class Handlers:
         return await self._verbs[call.route.verb](call)
 
     async def get(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         await reads.wait_for(self.store, reads.revision_of(call.query.get("resourceVersion", "")))
         item = await self.registry.item(call.route)
         [item] = await self._versions.items(call.route.resource, [item])
         return answer(form.one(item.value, item.revision))
 
     async def list(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         listing = await self._list(call)
         return answer(await form.many(listing.items, listing.metadata))
 
@@ -182,13 +185,13 @@ class Handlers:
 
     async def watch(self, call: Call) -> Response:
         options = WatchOptions.read(call.query, self.random)
-        form = self._form(call)
+        form = self.form(call)
         watch = Watch(self.store, self._hub, self._versions, _selection(call), form, options)
         await watch.begin()
         return answer(watch.lines())
 
     async def create(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         decoded = call.body(*call.kind)
         obj = _stored(call.route, decoded.object)
         writer = call.writer(self.now())
@@ -206,7 +209,7 @@ class Handlers:
         return await self._change(call, call.patch(*call.kind), merge)
 
     async def _apply(self, call: Call, merge: registry.Merge) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         writer = call.writer(self.now())
         decoded = call.config(*call.kind)
         config = _stored(call.route, decoded.object)
@@ -223,11 +226,11 @@ class Handlers:
 
     async def _change(self, call: Call, change: Patcher, merge: registry.Merge) -> Response:
         """Update the object by `change`, which sees and makes it as it is served."""
-        form = self._form(call)
+        form = self.form(call)
         warnings: list[str] = []
 
         def make(old: Object) -> Object:
-            wanted = change(to_served(old) if call.route.converted else old)
+            wanted = change(_served(call.route, old))
             warnings[:] = wanted.warnings
             return _stored(call.route, wanted.object)
 
@@ -238,7 +241,7 @@ class Handlers:
         return _written(form, written, warnings)
 
     async def delete(self, call: Call) -> Response:
-        form = self._form(call)
+        form = self.form(call)
         options = _delete_options(call)
         written = await self.registry.delete(call.route, options, call.user)
         if written.gone and call.route.resource not in _SHOWN_WHEN_DELETED:
@@ -258,7 +261,8 @@ class Handlers:
                     raise
         return answer(await form.many(listing.items, listing.metadata))
 
-    def _form(self, call: Call) -> Form:
+    def form(self, call: Call) -> Form:
+        """How to write the answer. Raises ApiError 406."""
         accept = call.request.headers.get("accept", "")
         include = call.query.get("includeObject", "")
         return choose(call.route, accept, include, self.now)
@@ -269,7 +273,8 @@ def answer(content: Body, code: int = 200) -> Response:
 
 
 def json_answer(value: Any, code: int = 200) -> Response:
-    return answer(msgspec.json.encode(value), code)
+    """JSON as Go writes it: the official Python client prints such answers one after another."""
+    return answer(msgspec.json.encode(value) + b"\n", code)
 
 
 def warn(response: Response, warnings: "list[str]") -> Response:
@@ -307,13 +312,19 @@ def _written(form: Form, written: Written, warnings: "list[str]", code: int = 20
 def _selection(call: Call) -> Selection:
     query = call.query
     if call.route.converted and "fieldSelector" in query:
-        query = query | {"fieldSelector": stored_fields(query["fieldSelector"])}
+        conversion = CONVERSIONS[call.route.api_version]
+        query = query | {"fieldSelector": conversion.stored_fields(query["fieldSelector"])}
     return select(call.route, query)
 
 
 def _stored(route: Route, obj: Object) -> Object:
     """A body in stored form."""
-    return to_stored(obj) if route.converted else obj
+    return CONVERSIONS[route.api_version].to_stored(obj) if route.converted else obj
+
+
+def _served(route: Route, obj: Object) -> Object:
+    """A stored object in the form that was asked for."""
+    return CONVERSIONS[route.api_version].to_served(obj) if route.converted else obj
 
 
 def _route_to(route: Route, key: str) -> Route:

@@ -146,13 +146,14 @@ def _component(group: str, version: str, kind: str) -> str:
 
 
 def _add_schemas(schemas: Json, group: str, version: str, resource: Resource) -> None:
-    """The schemas of a kind, of its list and of everything they hold."""
+    """The schemas of a kind, of its list (if it is listed) and of everything they hold."""
     if resource.custom:
         for name in ("ObjectMeta", "ListMeta"):
             _add_type(schemas, get_type(f"meta.v1.{name}"))
         schemas |= custom_schemas(resource)
         return
-    for name in (resource.kind, f"{resource.kind}List"):
+    lists = [f"{resource.kind}List"] if "list" in resource.verbs else []
+    for name in (resource.kind, *lists):
         if known := type_of(group, version, name):
             _add_type(schemas, known)
         else:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shepherd.api.meta import format_time, parse_time
-from shepherd.lib.certificates import Subject, Workshop
+from shepherd.lib.certificates import Requested, Subject, Workshop
 from shepherd.lib.clock import Clock
 from shepherd.lib.files import write_private
 from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
@@ -146,6 +146,23 @@ class Pki:
                 now,
                 expires,
             )
+
+    def sign(
+        self,
+        authority: str,
+        request: str,
+        judge: Callable[[Requested], Subject],
+        seconds: float | None = None,
+    ) -> str:
+        """A certificate of `ca` or `nodes-ca` for whom `judge` makes of what a request asks.
+
+        Valid for `seconds`, and for a year at most. Blocks. Raises `certificates.RequestError`,
+        and whatever `judge` does.
+        """
+        now, expires = self._period(min(seconds or _LEAF_SECONDS, _LEAF_SECONDS))
+        with Workshop() as workshop:
+            subject = judge(workshop.read_request(request))
+            return workshop.sign_request(self._read(authority), request, subject, now, expires)
 
     def renew(self) -> bool:
         """Make anew what is missing, for other hosts, of another authority or about to expire.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from shepherd.api import errors, managedfields
+from shepherd.api.kinds.checks import NO_EFFECT
 from shepherd.api.managedfields import APPLY, UPDATE, Writer
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Object, Resource
@@ -109,7 +110,7 @@ class Registry:
                     metadata.generate_name(resource, obj["metadata"], self._random)
                     resource.default(obj)
             else:
-                written.warnings = resource.warnings(obj)
+                written.warnings = _warnings(resource, obj)
                 return written
         raise errors.already_exists(route.group, resource.plural, taken)
 
@@ -213,7 +214,7 @@ class Registry:
             asked.operation = "delete"
         written = await self._commit(asked, item.key, item.revision, dry_run=dry_run)
         if merge is main:
-            written.warnings = resource.warnings(new)
+            written.warnings = _warnings(resource, new)
         return written
 
     async def delete(self, route: Route, options: DeleteOptions, user: User) -> Written:
@@ -352,6 +353,11 @@ def _accept(resource: Resource, obj: Object, found: list[errors.FieldError]) -> 
     found = metadata.validate(resource, obj["metadata"]) + found
     if found:
         raise errors.invalid(resource.group, resource.kind, obj["metadata"]["name"], found)
+
+
+def _warnings(resource: Resource, obj: Object) -> list[str]:
+    idle = [f"{resource.kind}: {NO_EFFECT}"] if resource.idle else []
+    return idle + resource.warnings(obj)
 
 
 def conflict(route: Route, detail: str) -> errors.ApiError:

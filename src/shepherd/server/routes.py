@@ -38,8 +38,8 @@ class Route:
 
     @property
     def converted(self) -> bool:
-        """Served in another form than stored (events.k8s.io)."""
-        return self.group != self.resource.group
+        """Served in another form than stored (events.k8s.io, autoscaling/v1)."""
+        return self.api_version != self.resource.api_version
 
 
 class Routes:

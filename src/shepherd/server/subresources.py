@@ -1,7 +1,8 @@
-"""What stands behind an object's path: status, scale, binding, finalize.
+"""What stands behind an object's path: status, scale, binding, finalize and more.
 
-The explicit table is `SUBRESOURCES`; log and proxy are in `proxy`. Source: kubernetes
-pkg/registry/core/pod/storage, pkg/registry/apps/deployment/storage, pkg/registry/core/namespace.
+The explicit table is `SUBRESOURCES`; what needs more room has a module of its own. Source:
+kubernetes pkg/registry/core/pod/storage, pkg/registry/apps/deployment/storage,
+pkg/registry/core/namespace.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,15 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from shepherd.api import errors
-from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE
+from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE, SERVICE_ACCOUNT
+from shepherd.api.kinds.certificates import CERTIFICATE_SIGNING_REQUEST
 from shepherd.api.kinds.ephemeral import validate_ephemeral_update
+from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import NOTHING, selector_of
 from shepherd.lib.http import Response
 from shepherd.server import proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
+from shepherd.server.eviction import evict
 from shepherd.server.handlers import Call, Handlers, json_answer, warn
+from shepherd.server.signing import patch_approval, put_approval
+from shepherd.server.tokenrequests import create_token
 
 Serve = Callable[[Handlers, Call], Awaitable[Response]]
 
@@ -179,6 +185,8 @@ def scale_of(resource: Resource, obj: Object) -> Object:
     """The autoscaling/v1 Scale of a workload."""
     metadata, paths = obj["metadata"], resource.scale_paths
     found = _at(obj, paths.selector) if paths.selector else ""
+    if resource is REPLICATION_CONTROLLER:
+        found = {"matchLabels": found}
     selector = selector_of(found) if isinstance(found, dict | None) else found
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
@@ -193,7 +201,7 @@ def scale_of(resource: Resource, obj: Object) -> Object:
     }
 
 
-async def _bind(handlers: Handlers, call: Call) -> Response:
+async def bind(handlers: Handlers, call: Call) -> Response:
     """POST pods/{name}/binding: the scheduler's decision, made once."""
     binding = call.body("", "v1", "Binding").object
     target = binding.get("target") or {}
@@ -274,7 +282,23 @@ SUBRESOURCES = (
         "v1",
         "Scale",
     ),
-    Subresource("binding", lambda resource: resource is POD, {"create": _bind}, kind="Binding"),
+    Subresource("binding", lambda resource: resource is POD, {"create": bind}, kind="Binding"),
+    Subresource(
+        "eviction", lambda resource: resource is POD, {"create": evict}, "policy", "v1", "Eviction"
+    ),
+    Subresource(
+        "token",
+        lambda resource: resource is SERVICE_ACCOUNT,
+        {"create": create_token},
+        "authentication.k8s.io",
+        "v1",
+        "TokenRequest",
+    ),
+    Subresource(
+        "approval",
+        lambda resource: resource is CERTIFICATE_SIGNING_REQUEST,
+        {"get": _get, "update": put_approval, "patch": patch_approval},
+    ),
     Subresource("finalize", lambda resource: resource is NAMESPACE, {"update": _put_finalize}),
     Subresource("log", lambda resource: resource is POD, {"get": proxy.log}),
     Subresource(

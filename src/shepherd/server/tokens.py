@@ -43,6 +43,7 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True):
     serviceaccount: Named
     pod: Named | None = None
     node: Named | None = None
+    secret: Named | None = None
 
 
 class Claims(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -229,6 +229,7 @@ class Parts:
             random=self.random("server"),
             authenticator=InsecureAuthenticator(proven) if self._config.everyone else proven,
             authorizer=BuiltinAuthorizer(self.store),
+            tokens=self._tokens,
             dialer=self.dialer,
         )
 

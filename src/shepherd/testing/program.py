@@ -43,6 +43,8 @@ class Program:
     data_dir: Path
     flags: list[str]
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+    _logged: int = 0
+    """How long the log was when the process was started."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -55,6 +57,7 @@ class Program:
     def start(self) -> "Program":
         """Start the process; its log goes to `log`."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._logged = self.log.stat().st_size if self.log.exists() else 0
         command = [str(BIN / "shepherd"), "--data-dir", str(self.data_dir), *self.flags]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -69,6 +72,10 @@ class Program:
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()[-4000:]
         if not self.kubeconfig.exists():
+            return False
+        # The API may still tell of a node of earlier, whose new agent has only begun to start.
+        told = agent and "--log-level" not in self.flags
+        if told and " is ready" not in self.log.read_text()[self._logged :]:
             return False
         if not agent:
             return self.kubectl("get", "--raw", "/readyz") == "ok"

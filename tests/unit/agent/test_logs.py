@@ -43,6 +43,8 @@ async def test_both_streams_and_parts(live: Path) -> None:
     assert await text(live) == "a\nlong\ne\n"
     lines = (await text(live, timestamps=True)).splitlines()
     assert lines[1] == "2026-01-01T00:00:02.123456789Z long"
+    write(live, "2026-01-01T00:00:04.5+00:00 stdout F as conmon writes\n")
+    assert (await text(live, timestamps=True)).endswith("4.5Z as conmon writes\n")
 
 
 async def test_a_torn_last_entry_waits(live: Path) -> None:

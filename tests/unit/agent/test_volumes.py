@@ -10,6 +10,7 @@ import pytest
 
 from shepherd.agent.pod_state import BoundPod
 from shepherd.agent.references import Lookup, Reference, UnresolvedError
+from shepherd.agent.tokens import Wanted
 from shepherd.agent.volumes import (
     Facts,
     Volumes,
@@ -49,6 +50,15 @@ def test_content() -> None:
     assert set(files({"projected": {"sources": sources}}) or {}) == {"a", "b", "k"}
     assert files({"configMap": {"name": "none", "optional": True}}) == {}
     assert files({"emptyDir": {}}) is None
+
+
+def test_a_token_is_a_file_beside_others() -> None:
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 600, "audience": "x"}}
+    volume = {"name": "v", "projected": {"sources": [token, {"configMap": {"name": "c"}}]}}
+    facts = Facts(pod(), {}, LOOKUP, tokens={Wanted("x", 600): b"secret"})
+    found = content(msgspec.convert(volume, Volume), facts) or {}
+    assert found["token"] == (b"secret", 0o644)
+    assert set(found) == {"token", "a", "b"}
 
 
 @pytest.mark.parametrize(

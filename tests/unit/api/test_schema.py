@@ -14,7 +14,8 @@ def test_every_kind_that_is_served_has_a_type_and_a_list(resource: Resource) -> 
         assert found is not None
         assert found.fields["metadata"].type == "meta.v1.ObjectMeta"
         assert (group, version, resource.kind) in kinds_of(found.name)
-        assert type_of(group, version, f"{resource.kind}List") is not None
+        listed = type_of(group, version, f"{resource.kind}List")
+        assert listed is not None or "list" not in resource.verbs
 
 
 @pytest.mark.parametrize(

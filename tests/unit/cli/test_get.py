@@ -76,7 +76,7 @@ def test_nothing_found_is_said_on_the_side(sheepctl: Any) -> None:
     ("arguments", "code", "message"),
     [
         (["get", "pod", "gone"], 1, 'sheepctl: pods "gone" not found in namespace default\n'),
-        (["get", "sheep"], 2, 'sheepctl: unknown resource "sheep": there are configmaps, '),
+        (["get", "sheep"], 2, 'sheepctl: unknown resource "sheep": there are apiservices, '),
         (["get"], 2, "sheepctl: name a resource, such as pods or deployment/web\n"),
         (["get", "pods,nodes", "a"], 2, "sheepctl: names fit one resource only"),
         (["get", "pods", "-l", "a b"], 1, "sheepctl: "),

@@ -65,6 +65,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         (["--max-pids", "0"], "--max-pids '0' is not a number of processes"),
         (["--insecure", "--node-ip", "192.0.2.1"], "not --node-ip '192.0.2.1'"),
         (["--node-ip", "x"], "--node-ip 'x' is not an IP address"),
+        (["--registry-mirror", "docker.io"], "--registry-mirror 'docker.io' must be REGISTRY=HOST"),
         (["--adr", ":1"], "unrecognized arguments: --adr"),
     ],
 )
@@ -87,3 +88,8 @@ def test_insecure_listens_on_loopback_by_default() -> None:
 def test_a_token_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("shepherd1.ab.cd\n")
     assert parse(["--token-file", str(tmp_path / "token")]).token == "shepherd1.ab.cd"
+
+
+def test_a_registry_may_have_several_mirrors() -> None:
+    flags = ["--registry-mirror", "docker.io=a:1", "--registry-mirror", "docker.io=b"]
+    assert parse(flags).registry_mirrors == {"docker.io": ("a:1", "b")}

@@ -262,6 +262,7 @@ NODE_MAY = [
     ("watch", SERVICE, "", "", ""),
     ("get", CONFIG_MAP, "default", "c", ""),
     ("watch", SECRET, "default", "s", ""),
+    ("create", SERVICE_ACCOUNT, "default", "builder", "token"),
 ]
 NODE_MAY_NOT = [
     ("patch", POD, "default", "p2", "status"),
@@ -279,7 +280,7 @@ NODE_MAY_NOT = [
     ("update", SECRET, "default", "s", ""),
     ("delete", EVENT, "default", "e", ""),
     ("list", DEPLOYMENT, "", "", ""),
-    ("create", SERVICE_ACCOUNT, "default", "builder", "token"),
+    ("create", SERVICE_ACCOUNT, "default", "builder", ""),
 ]
 
 

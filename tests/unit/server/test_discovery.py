@@ -1,6 +1,7 @@
 """Discovery, version, health, and what agents ask about the cluster."""
 
 import gzip
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -79,6 +80,7 @@ async def test_version_and_health(api: Any) -> None:
     version = await api.ok("GET", "/version")
     assert (version["major"], version["minor"]) == ("1", "37")
     assert version["gitVersion"].startswith("v1.37.0+shepherd")
+    assert await api.ok("GET", "/version/") == version  # as kr8s asks
     for path in ("/healthz", "/livez", "/readyz"):
         assert (await api.ask("GET", path)).body == b"ok"
     verbose = (await api.ask("GET", "/readyz?verbose")).body.decode()
@@ -96,6 +98,9 @@ async def test_agents_learn_the_ranges(api: Any) -> None:
 
 class _Nobody:
     async def authenticate(self, request: Request) -> User:
+        raise unauthorized()
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> User:
         raise unauthorized()
 
 

@@ -73,7 +73,10 @@ def test_documents_are_whole(group: str, version: str) -> None:
     assert len(operations) == len(set(operations))
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+PATCHED = [resource for resource in RESOURCES if "patch" in resource.verbs]
+
+
+@pytest.mark.parametrize("resource", PATCHED, ids=lambda resource: resource.kind)
 def test_kubectl_finds_field_validation_and_dry_run(resource: Resource) -> None:
     found = document(resource.group, resource.version)
     gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}

@@ -65,7 +65,74 @@ def age(obj: Object, now: float) -> str:
     return since((obj.get("metadata") or {}).get("creationTimestamp"), now)
 
 
+def value_at(obj: Object, path: str) -> Any:
+    """What stands at a dotted path; None if nothing does."""
+    value: Any = obj
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def column(
+    name: str, path: str, description: str, *, missing: Any = NONE, wide: bool = False
+) -> Column:
+    """A column that shows the text at a dotted path, or a list's texts with commas between."""
+
+    def cell(obj: Object, now: float) -> Any:
+        value = value_at(obj, path)
+        if isinstance(value, list):
+            value = ",".join(str(item) for item in value)
+        elif isinstance(value, bool):
+            value = str(value).lower()
+        return missing if value in (None, "") else value
+
+    return Column(name, cell, wide=wide, description=description)
+
+
+def number(name: str, path: str, description: str, *, wide: bool = False) -> Column:
+    """A column that shows the number at a dotted path, 0 if there is none."""
+
+    def cell(obj: Object, now: float) -> int:
+        return value_at(obj, path) or 0
+
+    return Column(name, cell, type="integer", wide=wide, description=description)
+
+
+def count(name: str, path: str, description: str) -> Column:
+    """A column that shows how many items the list at a dotted path has."""
+
+    def cell(obj: Object, now: float) -> int:
+        return len(value_at(obj, path) or ())
+
+    return Column(name, cell, type="integer", description=description)
+
+
+NAME = Column(
+    "Name",
+    lambda obj, now: (obj.get("metadata") or {}).get("name") or "",
+    format="name",
+    description="The object's name.",
+)
+"""For kinds that show no age: a declared name is the sign that the columns are complete."""
+
+
+def name_or_default(annotation: str) -> Column:
+    """The name, marked if an annotation makes the object the one that counts when none is named."""
+
+    def cell(obj: Object, now: float) -> str:
+        metadata = obj.get("metadata") or {}
+        default = (metadata.get("annotations") or {}).get(annotation) == "true"
+        return f"{metadata.get('name')} (default)" if default else metadata.get("name") or ""
+
+    return Column("Name", cell, format="name", description="The object's name.")
+
+
 AGE = Column("Age", age, description="Time since the object was created.")
+CREATED_AT = Column(
+    "Created At",
+    lambda obj, now: (obj.get("metadata") or {}).get("creationTimestamp") or UNKNOWN,
+    description="When the object was created.",
+)
 
 
 def labels_text(labels: Mapping[str, Any] | None) -> str:

@@ -50,20 +50,21 @@ def _validate_rollout(spec: Object) -> Errors:
         yield forbidden_field(at, detail)
         return
     surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-    yield from _validate_share(f"{at}.maxUnavailable", unavailable)
-    yield from _validate_share(f"{at}.maxSurge", surge)
+    yield from validate_share(f"{at}.maxUnavailable", unavailable)
+    yield from validate_share(f"{at}.maxSurge", surge)
     if unavailable in (0, "0%") and surge in (0, "0%"):
         detail = "may not be 0 when `maxSurge` is 0"
         yield invalid_value(f"{at}.maxUnavailable", unavailable, detail)
-    if isinstance(unavailable, str) and _percent(unavailable) > 100:
+    if isinstance(unavailable, str) and percent(unavailable) > 100:
         yield invalid_value(f"{at}.maxUnavailable", unavailable, "must not be greater than 100%")
 
 
-def _percent(share: str) -> int:
+def percent(share: str) -> int:
+    """The number before `%`; 0 for a text that is no percentage."""
     return int(share[:-1]) if _PERCENT.fullmatch(share) else 0
 
 
-def _validate_share(path: str, share: Any) -> Errors:
+def validate_share(path: str, share: Any) -> Errors:
     """A number of pods, or a percentage of the replicas."""
     if isinstance(share, str) and not _PERCENT.fullmatch(share):
         detail = (

@@ -124,33 +124,40 @@ def validate_pod(pod: Object) -> list[FieldError]:
 # -- as a template -----------------------------------------------------------------------------
 
 
-def validate_template(spec: Object, kind: str) -> Errors:
-    """`spec.selector` and `spec.template` of a workload that keeps pods running for ever."""
-    selector, template = spec.get("selector"), spec.get("template")
+def validate_template(spec: Object, kind: str, policies: tuple[str, ...] = ("Always",)) -> Errors:
+    """`spec.selector` and `spec.template` of a workload whose pods restart by one of `policies`."""
+    selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         detail = f"empty selector is invalid for {kind}"
         yield invalid_value("spec.selector", selector, detail)
     yield from label_selector("spec.selector", selector)
-    if not template:
-        yield required("spec.template")
-        return
-    metadata = template.get("metadata") or {}
-    own = metadata.get("labels") or {}
-    if selector and not _selects(selector, own):
+    template = spec.get("template") or {}
+    own = (template.get("metadata") or {}).get("labels") or {}
+    if template and selector and not _selects(selector, own):
         detail = "`selector` does not match template `labels`"
         yield invalid_value("spec.template.metadata.labels", own, detail)
-    yield from labels("spec.template.labels", own)
-    yield from _annotations("spec.template.annotations", metadata.get("annotations"))
+    yield from validate_pods(template, "spec.template", policies)
+    if "Always" in policies:
+        deadline = (template.get("spec") or {}).get("activeDeadlineSeconds")
+        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield from absent("spec.template.spec.activeDeadlineSeconds", deadline, detail)
+
+
+def validate_pods(template: Object | None, path: str, policies: tuple[str, ...]) -> Errors:
+    """A pod template itself, whose pods restart by one of `policies`."""
+    if not template:
+        yield required(path)
+        return
+    metadata = template.get("metadata") or {}
+    yield from labels(f"{path}.labels", metadata.get("labels"))
+    yield from _annotations(f"{path}.annotations", metadata.get("annotations"))
     pod_spec = template.get("spec") or {}
-    yield from validate_pod_spec(pod_spec, "spec.template.spec")
+    yield from validate_pod_spec(pod_spec, f"{path}.spec")
     policy = pod_spec.get("restartPolicy")
-    if policy != "Always":
-        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
-    deadline = pod_spec.get("activeDeadlineSeconds")
-    detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
-    yield from absent("spec.template.spec.activeDeadlineSeconds", deadline, detail)
+    if policy not in policies:
+        yield not_supported(f"{path}.spec.restartPolicy", policy, list(policies))
 
 
 def _selects(selector: Object, own: Object) -> bool:

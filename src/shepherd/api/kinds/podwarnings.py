@@ -16,8 +16,7 @@ from shepherd.api.resource import Object
 Warnings = Iterator[str]
 
 _IDLE_SPEC_FIELDS = (
-    "automountServiceAccountToken", "resourceClaims", "resources", "runtimeClassName",
-    "setHostnameAsFQDN",
+    "resourceClaims", "resources", "runtimeClassName", "setHostnameAsFQDN",
 )  # fmt: skip
 _IDLE_CONTAINER_FIELDS = ("resizePolicy", "restartPolicyRules", "volumeDevices")
 _IDLE_SECURITY_FIELDS = ("appArmorProfile", "procMount", "seLinuxOptions", "windowsOptions")
@@ -26,7 +25,7 @@ _LIVE_VOLUMES = frozenset(
 )
 _FOLLOWED = frozenset(("configMap", "downwardAPI", "projected", "secret"))
 """Volumes that change with what they are made of."""
-_LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret"))
+_LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret", "serviceAccountToken"))
 _NO_START = f"{NO_EFFECT}; pods with it do not start"
 _REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
 _BYTES = ("memory", "ephemeral-storage")

@@ -7,6 +7,7 @@ the ground they stand on. Why it is built so: docs/adr/0010-oci-runtime.md.
 
 from shepherd.runtime.oci.network import NetworkConfig, instance_name
 from shepherd.runtime.oci.nftables import NftDataplane
+from shepherd.runtime.oci.registries import Registries
 from shepherd.runtime.oci.runtime import OciRuntime
 
-__all__ = ["NetworkConfig", "NftDataplane", "OciRuntime", "instance_name"]
+__all__ = ["NetworkConfig", "NftDataplane", "OciRuntime", "Registries", "instance_name"]

@@ -99,7 +99,7 @@ class OciRuntime:
     async def start(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         try:
-            await asyncio.to_thread(prepare_mounts, self._volatile)
+            prepare_mounts(self._volatile)  # at once: a cancelled start leaves all of it or nothing
             self._cgroups.shadow.mkdir(exist_ok=True)
         except OSError as error:
             message = f"cannot mount in {self.root} (containers need root): {error}"

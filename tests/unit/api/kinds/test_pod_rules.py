@@ -313,17 +313,17 @@ def test_a_variable_that_builds_on_its_earlier_value_is_no_surprise() -> None:
 
 
 def test_an_accepted_field_without_effect_says_so() -> None:
-    token = {"sources": [{"serviceAccountToken": {"path": "t"}}]}
+    bundle = {"sources": [{"clusterTrustBundle": {"path": "t"}}]}
     volumes = [
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}},
-        {"name": "t", "projected": token},
+        {"name": "t", "projected": bundle},
     ]
     obj = new(volumes=volumes, runtimeClassName="kata", hostUsers=False)
     assert [warning.partition(":")[0] for warning in POD.warnings(obj)] == [
         "spec.runtimeClassName",
         "spec.hostUsers",
         "spec.volumes[0].persistentVolumeClaim",
-        "spec.volumes[1].projected.sources[0].serviceAccountToken",
+        "spec.volumes[1].projected.sources[0].clusterTrustBundle",
     ]
     obj = with_container(restartPolicy="Never", securityContext={"procMount": "Unmasked"})
     assert [warning.partition(":")[0] for warning in POD.warnings(obj)] == [

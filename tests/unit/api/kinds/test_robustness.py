@@ -8,6 +8,7 @@ import pytest
 
 from shepherd.api.kinds import RESOURCES
 from shepherd.api.resource import Resource
+from shepherd.api.schema import get_type, type_of
 
 CONTAINER = {
     "name": "a",
@@ -197,6 +198,45 @@ OBJECTS: dict[str, dict[str, Any]] = {
 }
 
 
+SMALL = {"metadata": METADATA, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+SCALARS: dict[str, Any] = {
+    "bool": True, "int32": 1, "int64": 1, "double": 1.5, "bytes": "YQ==", "quantity": "1",
+    "intstr": "50%", "time": "2026-01-01T00:00:00Z", "microtime": "2026-01-01T00:00:00.000000Z",
+    "raw": {}, "json": {}, "fields": {},
+}  # fmt: skip
+DEEPEST = 7
+
+
+def filled(type_name: str, depth: int = 0) -> Any:
+    """An object of a type with every field of the schema set, of lists and maps one item."""
+    if type_name == "meta.v1.ObjectMeta":
+        return METADATA
+    if type_name == "core.v1.PodTemplateSpec":
+        return SMALL
+    found = {}
+    for field in get_type(type_name).fields.values() if depth < DEEPEST else ():
+        shape = field.shape
+        value = SCALARS.get(shape.of, "a") if shape.scalar else filled(shape.of, depth + 1)
+        match shape.container:
+            case "list":
+                value = [value]
+            case "map":
+                value = {"a": value}
+            case "map of lists":
+                value = {"a": [value]}
+        found[field.name] = value
+    return found
+
+
+def sample(resource: Resource) -> dict[str, Any]:
+    if resource.kind in OBJECTS:
+        return OBJECTS[resource.kind]
+    known = type_of(resource.group, resource.version, resource.kind)
+    assert known is not None
+    found: dict[str, Any] = filled(known.name)
+    return found
+
+
 def with_gaps(value: Any) -> Iterator[Any]:
     """Copies of a JSON value, in each of which another part of it is missing or empty."""
     if isinstance(value, dict):
@@ -213,7 +253,7 @@ def with_gaps(value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
 def test_a_gap_anywhere_is_answered_and_never_raised(resource: Resource) -> None:
-    whole = OBJECTS[resource.kind]
+    whole = sample(resource)
     for obj in (whole, *with_gaps(whole)):
         obj, old = copy.deepcopy(obj), copy.deepcopy(whole)
         resource.default(obj)

@@ -1,0 +1,76 @@
+"""kubectl as the tests call it, and what they apply."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """One kubectl, in one namespace."""
+
+    program: str
+    namespace: str = ""
+    minor: int = 0
+
+    def command(self, *arguments: str) -> list[str]:
+        where = ["--namespace", self.namespace] if self.namespace else []
+        return [self.program, *where, *arguments]
+
+    def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
+        """What it prints; on standard error, if it is to fail with `code`."""
+        result = subprocess.run(
+            self.command(*arguments),
+            input=stdin, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert result.returncode == code, result.stdout + result.stderr
+        return result.stderr if code else result.stdout
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(self("get", *arguments, "-o", "json"))
+
+    def apply(self, manifest: object, *arguments: str, code: int = 0) -> str:
+        return self("apply", "-f", "-", *arguments, stdin=json.dumps(manifest), code=code)
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Begin a command that goes on."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+
+def deployment(name: str = "web", replicas: int = 1, image: str = "nginx:1.14.2") -> dict[str, Any]:
+    """A deployment of stand-ins."""
+    labels = {"app": name}
+    container = {"name": "main", "image": image, "ports": [{"containerPort": 80}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+            },
+        },
+    }
+
+
+def pod(name: str = "box", script: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
+    """A pod of busybox that runs a script."""
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 1,
+            "restartPolicy": "Never",
+            **spec,
+        },
+    }

@@ -1,0 +1,179 @@
+"""Commands about what runs: rollout, logs, exec, attach, cp, port-forward, debug, wait, nodes."""
+
+import re
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+from clients.scripts.kubectl.program import Kubectl, deployment, pod
+
+
+def start(kubectl: Kubectl, name: str = "box", script: str = "sleep 3600") -> None:
+    kubectl.apply(pod(name, script))
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
+
+
+def test_rollout(kubectl: Kubectl) -> None:
+    kubectl.apply(deployment())
+    status = kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    assert status.endswith('deployment "web" successfully rolled out\n')
+    kubectl("set", "image", "deploy/web", "main=nginx:1.15.4")
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    history = kubectl("rollout", "history", "deploy/web").split()
+    assert history[:4] == ["deployment.apps/web", "REVISION", "CHANGE-CAUSE", "1"]
+    assert "nginx:1.14.2" in kubectl("rollout", "history", "deploy/web", "--revision=1")
+    undone = kubectl("rollout", "undo", "deploy/web")
+    assert undone == "deployment.apps/web rolled back\n"
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    template = kubectl.get("deploy", "web")["spec"]["template"]
+    assert template["spec"]["containers"][0]["image"] == "nginx:1.14.2"
+    assert kubectl("rollout", "restart", "deploy/web") == "deployment.apps/web restarted\n"
+    annotations = kubectl.get("deploy", "web")["spec"]["template"]["metadata"]["annotations"]
+    assert "kubectl.kubernetes.io/restartedAt" in annotations
+    assert kubectl("rollout", "pause", "deploy/web") == "deployment.apps/web paused\n"
+    assert kubectl.get("deploy", "web")["spec"]["paused"] is True
+    assert kubectl("rollout", "resume", "deploy/web") == "deployment.apps/web resumed\n"
+    assert "paused" not in kubectl.get("deploy", "web")["spec"]
+
+
+def test_logs(kubectl: Kubectl) -> None:
+    start(kubectl, script="echo one; echo two; echo three; sleep 3600")
+    assert kubectl("logs", "box") == "one\ntwo\nthree\n"
+    assert kubectl("logs", "box", "--tail=1") == "three\n"
+    stamped = kubectl("logs", "box", "--timestamps", "--tail=1")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z three\n", stamped)
+    assert kubectl("logs", "-l", "app=box", "--since=1h") == "one\ntwo\nthree\n"
+    following = kubectl.start("logs", "-f", "box")
+    assert following.stdout is not None
+    assert [following.stdout.readline() for _ in range(3)] == ["one\n", "two\n", "three\n"]
+    kubectl("delete", "pod", "box")
+    assert following.wait(30) == 0
+    assert "NotFound" in kubectl("logs", "box", code=1)
+
+
+def test_exec(kubectl: Kubectl) -> None:
+    start(kubectl)
+    assert kubectl("exec", "box", "--", "echo", "hello") == "hello\n"
+    assert kubectl("exec", "-i", "box", "--", "cat", stdin="over\n") == "over\n"
+    failed = kubectl("exec", "box", "--", "sh", "-c", "echo no >&2; exit 7", code=7)
+    assert failed == "no\ncommand terminated with exit code 7\n"
+    large = "x" * 79 + "\n"
+    assert kubectl("exec", "-i", "box", "--", "cat", stdin=large * 20000) == large * 20000
+    assert "not found" in kubectl("exec", "none", "--", "true", code=1)
+
+
+def test_attach(kubectl: Kubectl) -> None:
+    start(kubectl, script="while sleep 0.1; do echo tick; done")
+    attached = kubectl.start("attach", "box")
+    assert attached.stdout is not None
+    assert any(attached.stdout.readline() == "tick\n" for _ in range(5))
+    attached.kill()
+    attached.wait()
+
+
+def test_run(kubectl: Kubectl) -> None:
+    flags = ("--image=busybox:1.36", "--restart=Never")
+    assert kubectl("run", "one", *flags, "--", "true") == "pod/one created\n"
+    out = kubectl("run", "two", "-i", "--rm", *flags, "--", "cat", stdin="through\n")
+    assert "through\n" in out
+    assert 'pod "two" deleted' in out
+    assert "NotFound" in kubectl("get", "pod", "two", code=1)
+
+
+def test_cp(kubectl: Kubectl, tmp_path: Path) -> None:
+    start(kubectl)
+    data = bytes(range(256)) * 4096
+    (tmp_path / "there").write_bytes(data)
+    kubectl("cp", str(tmp_path / "there"), f"{kubectl.namespace}/box:/tmp/there")
+    assert kubectl("exec", "box", "--", "wc", "-c", "/tmp/there").split()[0] == str(len(data))
+    kubectl("cp", f"{kubectl.namespace}/box:/tmp/there", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == data
+
+
+@pytest.mark.parametrize("target", ["deploy/web", "service/web"])
+def test_port_forward(kubectl: Kubectl, target: str) -> None:
+    kubectl.apply(deployment())
+    kubectl("expose", "deploy", "web", "--port=8080", "--target-port=80")
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    remote = 80 if target.startswith("deploy") else 8080
+    forward = kubectl.start("port-forward", target, f"{port}:{remote}", "--address=127.0.0.1")
+    assert forward.stdout is not None
+    assert f"127.0.0.1:{port} -> 80" in forward.stdout.readline()
+    for _ in range(3):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            assert b"Welcome to nginx!" in answer.read()
+    forward.kill()
+    forward.wait()
+
+
+@pytest.mark.since(25)
+def test_debug(kubectl: Kubectl) -> None:
+    start(kubectl)
+    kubectl("debug", "box", "--image=busybox:1.36", "-c", "look", "--", "sh", "-c", "echo seen")
+    kubectl(
+        "wait", "pod/box", "--timeout=30s",
+        "--for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.reason}=Completed",
+    )  # fmt: skip
+    assert kubectl("logs", "box", "-c", "look") == "seen\n"
+    kubectl("debug", "box", "--copy-to=copy", "--image=busybox:1.36", "--", "sleep", "60")
+    assert len(kubectl.get("pod", "copy")["spec"]["containers"]) == 2
+
+
+def test_wait(kubectl: Kubectl) -> None:
+    kubectl.apply(pod(script="sleep 0.3"))
+    met = kubectl("wait", "--for=condition=Ready", "pod/box", "--timeout=30s")
+    assert met == "pod/box condition met\n"
+    if kubectl.minor >= 23:
+        kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/box", "--timeout=30s")
+    kubectl("delete", "pod", "box", "--wait=false")
+    kubectl("wait", "--for=delete", "pod/box", "--timeout=30s")
+    never = ("wait", "--for=condition=Never", "ns", kubectl.namespace, "--timeout=1s")
+    timed = kubectl(*never, code=1)
+    assert "timed out waiting for the condition" in timed
+
+
+def test_nodes(kubectl: Kubectl) -> None:
+    node = kubectl.get("nodes")["items"][0]["metadata"]["name"]
+    assert kubectl("cordon", node) == f"node/{node} cordoned\n"
+    assert "SchedulingDisabled" in kubectl("get", "node", node)
+    assert kubectl("uncordon", node) == f"node/{node} uncordoned\n"
+    assert kubectl("taint", "node", node, "a=b:PreferNoSchedule") == f"node/{node} tainted\n"
+    assert kubectl("taint", "node", node, "a-") == f"node/{node} untainted\n"
+
+
+def test_drain(kubectl: Kubectl) -> None:
+    node = kubectl.get("nodes")["items"][0]["metadata"]["name"]
+    kubectl.apply(deployment())
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    (name,) = kubectl("get", "pods", "-l", "app=web", "-o", "name").split()
+    try:
+        drained = kubectl("drain", node, "--pod-selector=app=web", "--timeout=30s")
+    finally:
+        kubectl("uncordon", node)
+    assert f"pod/{name.partition('/')[2]} evicted" in drained
+    assert f"node/{node} drained" in drained
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+
+
+def test_config_and_kustomize(kubectl: Kubectl, tmp_path: Path) -> None:
+    assert kubectl("config", "current-context").strip()
+    (tmp_path / "kustomization.yaml").write_text(
+        "configMapGenerator: [{name: made, literals: [a=b]}]\n"
+        "generatorOptions: {disableNameSuffixHash: true}\n"
+    )
+    assert "name: made" in kubectl("kustomize", str(tmp_path))
+    assert kubectl("apply", "-k", str(tmp_path)) == "configmap/made created\n"
+
+
+def test_nothing_is_left_of_a_cut_connection(kubectl: Kubectl) -> None:
+    start(kubectl)
+    running = kubectl.start("exec", "box", "--", "sh", "-c", "echo begun; sleep 1234")
+    assert running.stdout is not None
+    assert running.stdout.readline() == "begun\n"
+    running.kill()
+    running.wait()
+    assert kubectl("exec", "box", "--", "echo", "well") == "well\n"

@@ -1,0 +1,130 @@
+"""Budgets, and evictions that ask them first, over the real API in virtual time."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from shepherd.api.errors import ApiError
+from shepherd.api.kinds import DEPLOYMENT, POD
+from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
+from shepherd.api.objects import Pod
+from shepherd.api.resource import Object
+from shepherd.testing.control_plane import ControlPlane, StandInNodes
+from shepherd.testing.virtual import run_virtual
+
+LABELS = {"app": "web"}
+SELECTOR = {"matchLabels": LABELS}
+Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
+
+
+def play(story: Story, *, replicas: int = 4, **budget: Any) -> None:
+    """Run a story on a cluster with a Deployment of ready pods and one budget for them."""
+    spec = {"containers": [{"name": "web", "image": "web:1"}]}
+    template = {"metadata": {"labels": LABELS}, "spec": spec}
+    deployment = {"replicas": replicas, "selector": SELECTOR, "template": template}
+
+    async def main() -> None:
+        async with ControlPlane.open() as plane:
+            nodes = StandInNodes(plane, "n1", "n2")
+            async with nodes.up():
+                body: Object = {"metadata": {"name": "web"}, "spec": deployment}
+                await plane.client.create(DEPLOYMENT, body, "default")
+                await plane.until(DEPLOYMENT, "web", lambda obj: available(obj) == replicas)
+                body = {"metadata": {"name": "web"}, "spec": {"selector": SELECTOR} | budget}
+                await plane.client.create(POD_DISRUPTION_BUDGET, body, "default")
+                await story(plane, nodes)
+
+    run_virtual(main())
+
+
+def available(deployment: Object) -> int:
+    count: int = (deployment.get("status") or {}).get("availableReplicas", 0)
+    return count
+
+
+async def status(plane: ControlPlane, **wanted: int) -> Object:
+    """The budget's status, once it has these values."""
+    found = await plane.until(
+        POD_DISRUPTION_BUDGET,
+        "web",
+        lambda obj: (
+            obj["status"].get("observedGeneration") == obj["metadata"]["generation"]
+            and wanted.items() <= obj["status"].items()
+        ),
+    )
+    found_status: Object = found["status"]
+    return found_status
+
+
+async def evict(plane: ControlPlane, pod: Object) -> str:
+    """What the server says to that; empty = the pod goes."""
+    name = pod["metadata"]["name"]
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    try:
+        await plane.client.create(POD, body, "default", sub="eviction", name=name)
+    except ApiError as error:
+        return error.message if error.code == 429 else f"not 429: {error}"
+    return ""
+
+
+def test_a_budget_lets_go_what_it_can_spare_and_more_when_others_have_come() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        await status(plane, expectedPods=4, desiredHealthy=3, currentHealthy=4)
+        first, second, *_ = await plane.items(POD)
+        assert await evict(plane, first) == ""
+        refusal = await evict(plane, second)
+        assert refusal.startswith(
+            "Cannot evict pod as it would violate the pod's disruption budget. "
+            "The disruption budget web needs 3 healthy pods and has "
+        )
+        await status(plane, currentHealthy=4, disruptionsAllowed=1)
+        assert await evict(plane, second) == ""
+
+    play(story, maxUnavailable=1)
+
+
+def test_shares_round_up() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        await status(plane, expectedPods=3, desiredHealthy=2, disruptionsAllowed=1)
+
+    play(story, replicas=3, minAvailable="50%")
+
+
+def test_pods_that_are_not_ready_go_when_the_healthy_ones_suffice() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        await status(plane, desiredHealthy=2, currentHealthy=2, disruptionsAllowed=0)
+        healthy = (await plane.items(POD))[0]
+        assert "needs 2 healthy pods and has 2" in await evict(plane, healthy)
+
+        def unready(pod: Pod) -> Object:
+            return nodes.running(pod) | {"conditions": [{"type": "Ready", "status": "False"}]}
+
+        nodes.report = unready
+        patch = {"spec": {"replicas": 3}}
+        await plane.client.patch(DEPLOYMENT, "web", "default", patch)
+        known = {healthy["metadata"]["name"]}
+
+        async def third() -> Object:
+            while True:
+                for pod in await plane.items(POD):
+                    conditions = pod["status"].get("conditions") or ()
+                    states = {c["type"]: c["status"] for c in conditions}
+                    if states.get("Ready") == "False" and pod["metadata"]["name"] not in known:
+                        return pod
+                await plane.clock.sleep(0.1)
+
+        assert await evict(plane, await third()) == ""
+
+    play(story, replicas=2, minAvailable=2)
+
+
+def test_a_budget_that_changes_is_judged_anew_before_it_lets_anyone_go() -> None:
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        await status(plane, disruptionsAllowed=2)
+        pod = (await plane.items(POD))[0]
+        patch = {"spec": {"minAvailable": 4}}
+        await plane.client.patch(POD_DISRUPTION_BUDGET, "web", "default", patch)
+        assert "still being processed" in await evict(plane, pod)
+        await status(plane, disruptionsAllowed=0)
+        assert "needs 4 healthy pods and has 4 currently" in await evict(plane, pod)
+
+    play(story, minAvailable=2)

@@ -59,7 +59,7 @@ def _suite(name: str, what: str, released: bool) -> Suite:
         what,
         prepare=partial(_python, released),
         command=partial(_command, released),
-        without_cluster=114,
+        without_cluster=116,
         upstream=_UPSTREAM,
     )
 

@@ -1,8 +1,8 @@
 """The suites, one module each."""
 
 from clients.suite import Suite
-from clients.suites import kr8s, lightkube, official, scripts
+from clients.suites import embedded, kr8s, lightkube, official, scripts
 
-REGISTRIES: tuple[Suite, ...] = (kr8s.RELEASED, *scripts.SUITES)
+REGISTRIES: tuple[Suite, ...] = (kr8s.RELEASED, embedded.SUITE, *scripts.SUITES)
 """Those that need nothing but what package registries serve."""
 ALL: tuple[Suite, ...] = (*REGISTRIES, kr8s.LATEST, lightkube.SUITE, official.SUITE)

@@ -155,7 +155,7 @@ def test_drain(kubectl: Kubectl) -> None:
     finally:
         kubectl("uncordon", node)
     assert f"pod/{name.partition('/')[2]} evicted" in drained
-    assert f"node/{node} drained" in drained
+    assert f"node/{node} {'drained' if kubectl.minor > 22 else 'evicted'}" in drained
     kubectl("rollout", "status", "deploy/web", "--timeout=30s")
 
 

@@ -34,7 +34,7 @@ class Suite:
     prepare: Callable[[], object]
     command: Callable[[Path], Command]
     without_cluster: int = 0
-    """How many of its tests pass with no cluster at all."""
+    """How many of its tests say nothing of a cluster: they pass, or are skipped, without one."""
     upstream: Mapping[str, str] = field(default_factory=dict)
     """Tests that judge their own project's tooling, and why they fail here."""
 

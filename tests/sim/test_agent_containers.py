@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shepherd.api.kinds import CONFIG_MAP, ENDPOINT_SLICE, NODE, POD, SECRET, SERVICE
-from shepherd.runtime.base import ContainerConfig, ContainerInfo
+from shepherd.runtime.base import ContainerConfig, ContainerInfo, ContainerState
 from shepherd.testing.virtual import eventually
 
 OnNode = Any
@@ -318,6 +318,33 @@ def test_start_errors_are_told(on_node: OnNode) -> None:
     on_node(scenario)
 
 
+def test_what_one_pod_breaks_is_its_own_affair(
+    on_node: OnNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(node: Scene) -> None:
+        start = node.runtime.start_container
+
+        async def broken(config: ContainerConfig) -> ContainerInfo:
+            if config.command == ("break",):
+                raise AssertionError("a case that nobody thought of")
+            info: ContainerInfo = await start(config)
+            return info
+
+        monkeypatch.setattr(node.runtime, "start_container", broken)
+        await node.create_pod("odd", containers=[web(command=["break"])])
+        await node.create_pod()
+        await node.ready()
+        await asyncio.sleep(35)
+        told = [text for reason, text in await node.events("odd") if reason == "InternalError"]
+        assert "a case that nobody thought of" in told[0]
+        monkeypatch.undo()
+        await node.ready("odd")
+        await node.client.delete(POD, "odd", "default")
+        await node.gone("odd")
+
+    on_node(scenario)
+
+
 def test_the_active_deadline(on_node: OnNode) -> None:
     async def scenario(node: Scene) -> None:
         await node.create_pod(activeDeadlineSeconds=20)
@@ -366,6 +393,50 @@ def test_stopping_all_pods_leaves_them_to_the_next_agent(on_node: OnNode) -> Non
         await node.restart_agent()
         await node.restarted(1)
         await node.ready()
+
+    on_node(scenario)
+
+
+async def _running(node: Scene) -> list[bool]:
+    every = [c for sandbox in await node.runtime.sandboxes() for c in sandbox.containers]
+    return [c.state is ContainerState.RUNNING for c in every]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_all_are_stopped_though_the_agent_has_only_just_begun(on_node: OnNode, cut: bool) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.create_pod()
+        await node.ready()
+        await node.stop_agent()
+        node.cut = cut
+        node.start_agent()
+        await node.agent.stop_pods()
+        assert await _running(node) == [False]
+        node.cut = False
+
+    on_node(scenario)
+
+
+def test_what_runs_is_not_taken_down_by_an_agent_that_ends_before_it_knows(
+    on_node: OnNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(node: Scene) -> None:
+        closed: list[bool] = []
+
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        async def close(*, remove: bool = False) -> None:
+            closed.append(remove)
+
+        await node.stop_agent()
+        monkeypatch.setattr(node.runtime, "start", never)
+        monkeypatch.setattr(node.runtime, "close", close)
+        node.start_agent()
+        await asyncio.sleep(1)
+        await node.stop_agent()
+        assert closed == [False]
+        monkeypatch.undo()
 
     on_node(scenario)
 

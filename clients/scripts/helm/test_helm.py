@@ -26,7 +26,7 @@ def test_install(helm: Kubectl, kubectl: Kubectl) -> None:
     shown = helm("install", "shop", CHART, *WAIT)
     assert "STATUS: deployed" in shown
     assert kubectl.get("deploy", "shop-web")["status"]["readyReplicas"] == 2
-    assert kubectl.get("job", "shop-pre-install")["status"]["succeeded"] == 1
+    assert kubectl("logs", "shop-pre-install") == "pre-install\n"
     (release,) = json.loads(helm("list", "-o", "json"))
     assert (release["name"], release["status"], release["revision"]) == ("shop", "deployed", "1")
     assert "kind: Deployment" in helm("get", "manifest", "shop")
@@ -45,7 +45,7 @@ def test_upgrade(helm: Kubectl, kubectl: Kubectl) -> None:
     assert image(kubectl) == "nginx:1.15.4"
     assert kubectl.get("cm", "shop-settings")["data"] == {"greeting": "again"}
     assert kubectl.get("deploy", "shop-web")["status"]["replicas"] == 1
-    assert kubectl.get("job", "shop-post-upgrade")["status"]["succeeded"] == 1
+    assert kubectl("logs", "shop-post-upgrade") == "post-upgrade\n"
 
 
 def test_rollback(helm: Kubectl, kubectl: Kubectl) -> None:

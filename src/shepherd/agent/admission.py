@@ -18,7 +18,7 @@ def admit(
 ) -> Verdict | None:
     """Why the pod cannot run beside `others` (all that are active here); None: it can."""
     others = list(others)
-    verdict = _selector(pod, labels) or _resources(pod, others, allocatable)
+    verdict = _selector(pod, labels) or _sysctls(pod) or _resources(pod, others, allocatable)
     return verdict or _ports(pod, others)
 
 
@@ -30,6 +30,36 @@ def _selector(pod: BoundPod, labels: Mapping[str, str]) -> Verdict | None:
     if all(labels.get(key) == value for key, value in pod.spec.node_selector.items()):
         return None
     return _rejected("NodeAffinity", "Predicate NodeAffinity failed")
+
+
+_SAFE_SYSCTLS = {
+    "kernel.shm_rmid_forced": "ipc",
+    **dict.fromkeys(
+        (
+            "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+            "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range",
+            "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+            "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_rmem",
+            "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
+        ),
+        "net",
+    ),
+}  # fmt: skip
+"""Kernel settings that a pod may change, and the namespace that keeps each to the pod (kubernetes
+pkg/kubelet/sysctl/safe_sysctls.go). All others may be the whole machine's."""
+
+
+def _sysctls(pod: BoundPod) -> Verdict | None:
+    shared = {"ipc": pod.spec.host_ipc, "net": pod.spec.host_network}
+    for sysctl in pod.spec.security_context.sysctls:
+        name = sysctl.name.replace("/", ".")
+        namespace = _SAFE_SYSCTLS.get(name)
+        if namespace is None:
+            return _rejected("SysctlForbidden", f'forbidden sysctl: "{name}" not allowlisted')
+        if shared[namespace]:
+            text = f'forbidden sysctl: "{name}" not allowed with host {namespace} enabled'
+            return _rejected("SysctlForbidden", text)
+    return None
 
 
 def _resources(pod: BoundPod, others: list[BoundPod], allocatable: Amounts) -> Verdict | None:

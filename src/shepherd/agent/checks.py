@@ -5,9 +5,10 @@ more than a status line, many times a second.
 """
 
 import asyncio
+import shlex
 import ssl as tls
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from shepherd.agent import grpc_health
 from shepherd.api.objects import Container
@@ -23,6 +24,8 @@ from shepherd.runtime.base import Runtime, SheepError
 
 _OUTPUT_LIMIT = 10 * 1024
 _REDIRECTS = 10
+_NOWHERE = "this host or address cannot be"
+"""Pods and containers choose where a check goes; a name such as `a..b` is no host's."""
 
 
 class CheckError(Exception):
@@ -67,6 +70,8 @@ class Checks:
                     return await self._grpc(target, probe.grpc)
         except TimeoutError:
             return Result(False, "context deadline exceeded")
+        except ValueError as error:
+            return Result(False, f"{_NOWHERE}: {error}")
         raise CheckError("missing probe handler")
 
     async def hook(self, target: Target, handler: LifecycleHandler, seconds: float) -> Result:
@@ -81,6 +86,8 @@ class Checks:
                     return await self._tcp(target, handler.tcp_socket)
         except TimeoutError:
             return Result(False, f"did not end within {seconds:g} s")
+        except ValueError as error:
+            return Result(False, f"{_NOWHERE}: {error}")
         return Result(True)
 
     async def _exec(self, target: Target, action: ExecAction, seconds: float) -> Result:
@@ -90,9 +97,12 @@ class Checks:
         try:
             result = await self._runtime.exec(target.container_id, command, timeout_seconds=seconds)
         except TimeoutError:
-            return Result(False, f"command timed out: {command!r} timed out after {seconds:g}s")
+            shown = shlex.join(command)
+            return Result(False, f'command timed out: "{shown}" timed out after {seconds:g}s')
         except SheepError as error:
             raise CheckError(error.message) from error
+        except ValueError as error:
+            raise CheckError(f"{command}: {error}") from error
         return Result(result.exit_code == 0, result.output.decode(errors="replace"))
 
     async def _http(self, target: Target, action: HTTPGetAction) -> Result:
@@ -107,7 +117,7 @@ class Checks:
         try:
             return await http_get(url, headers)
         except OSError as error:
-            return Result(False, f'Get "{url}": {error}')
+            return Result(False, f'Get "{url}": {_cause(error)}')
 
     async def _tcp(self, target: Target, action: TCPSocketAction) -> Result:
         port = port_number(action.port, target.spec)
@@ -117,7 +127,7 @@ class Checks:
         try:
             _, writer = await asyncio.open_connection(host, port)
         except OSError as error:
-            return Result(False, f"dial tcp {host}:{port}: {error}")
+            return Result(False, f"dial tcp {host}:{port}: {_cause(error)}")
         writer.close()
         return Result(True)
 
@@ -127,8 +137,14 @@ class Checks:
         try:
             serving = await grpc_health.check(target.host, action.port, action.service)
         except OSError as error:
-            return Result(False, f"cannot reach gRPC at {target.host}:{action.port}: {error}")
+            where = f"{target.host}:{action.port}"
+            return Result(False, f"cannot reach gRPC at {where}: {_cause(error)}")
         return Result(serving, "" if serving else "service is not SERVING")
+
+
+def _cause(error: OSError) -> str:
+    """What the machine says of it, without the number."""
+    return error.strerror.lower() if error.strerror else str(error)
 
 
 def port_number(port: int | str, container: Container) -> int:
@@ -144,20 +160,26 @@ def port_number(port: int | str, container: Container) -> int:
 async def http_get(url: str, headers: dict[str, str]) -> Result:
     """200 to 399 is success. Redirects to the same host are followed, others count as success.
 
-    Certificates are not verified (kubernetes pkg/probe/http). Raises OSError.
+    Certificates are not verified (kubernetes pkg/probe/http). Raises OSError, and ValueError for an
+    address that cannot be.
     """
     for _ in range(_REDIRECTS):
         status, fields, body = await _exchange(url, headers)
-        where = fields.get("location", "")
-        if not (300 <= status < 400 and where):
+        following = _redirect(url, fields.get("location", "")) if 300 <= status < 400 else ""
+        if not following:
             break
-        following = urlsplit(where)
-        if following.hostname and following.hostname != urlsplit(url).hostname:
-            break
-        url = where if following.netloc else urlsplit(url)._replace(path=following.path).geturl()
+        url = following
     if 200 <= status < 400:
         return Result(True, body)
     return Result(False, f"HTTP probe failed with statuscode: {status}")
+
+
+def _redirect(url: str, location: str) -> str:
+    """Where a redirect leads on the same host; empty when it leads away or nowhere. Raises
+    ValueError for nonsense."""
+    following = urljoin(url, location)
+    same = urlsplit(following).hostname == urlsplit(url).hostname
+    return following if location and same else ""
 
 
 async def _exchange(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], str]:

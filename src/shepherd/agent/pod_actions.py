@@ -34,6 +34,8 @@ from shepherd.runtime.base import ContainerInfo, ContainerState, Mount, SandboxI
 
 _log = logging.getLogger("shepherd.agent.pod")
 
+_REFUSED = (UnresolvedError, OSError, ValueError)
+"""What a pod wants and cannot have; ValueError comes of paths with a zero byte."""
 _VOLUME_BACKOFF = Backoff(initial=0.5, cap=122.0)
 _SANDBOX_BACKOFF = Backoff(initial=1.0, cap=60.0)
 _PULL_BACKOFF = Backoff(initial=10.0, cap=300.0)
@@ -133,7 +135,7 @@ class Actions:
         try:
             if self.pod.spec.volumes:
                 await self._set_up_volumes()
-        except (UnresolvedError, OSError) as error:
+        except _REFUSED as error:
             text = f"MountVolume.SetUp failed: {error}"
             self._memory.fail("FailedMount", text, backoff=_VOLUME_BACKOFF, now=self._now())
             self.say("Warning", "FailedMount", text)
@@ -144,7 +146,7 @@ class Actions:
     async def _refresh_volumes(self) -> None:
         try:
             await self._set_up_volumes()
-        except (UnresolvedError, OSError) as error:
+        except _REFUSED as error:
             self.say("Warning", "FailedMount", f"MountVolume.SetUp failed: {error}")
 
     async def _run_sandbox(self, attempt: int) -> None:
@@ -249,7 +251,7 @@ class Actions:
         try:
             async with self._node.starts:
                 info = await self._start_attempt(container, memory, attempt)
-        except (UnresolvedError, OSError) as error:
+        except _REFUSED as error:
             self._start_failed(container, memory, "CreateContainerConfigError", str(error))
             return None
         except SheepError as error:

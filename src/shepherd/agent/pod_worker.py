@@ -6,6 +6,7 @@ action that ends wakes the loop. Failures become part of the memory, and so of t
 """
 
 import asyncio
+import logging
 import shutil
 
 from shepherd.agent import pod_plan, pod_status
@@ -17,6 +18,11 @@ from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict
 from shepherd.agent.probes import Prober
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.runtime.base import ContainerInfo, SandboxInfo
+
+_log = logging.getLogger("shepherd.agent.worker")
+
+_UNFORESEEN_SECONDS = 10.0
+"""The pause after a failure that should not have been possible."""
 
 
 class PodWorker:
@@ -220,6 +226,12 @@ class PodWorker:
             follow_up = await self._actions.do(action)
             if follow_up:
                 self._begin(follow_up)
+        except Exception as error:
+            # What a pod asks for comes from outside: whatever it meets in us, the other pods of
+            # the node must go on. While this one counts as busy, nobody tries again.
+            _log.exception("pod %s: %s failed", self.pod.metadata.key, action)
+            self._actions.say("Warning", "InternalError", f"{type(action).__name__}: {error}")
+            await self._node.clock.sleep(_UNFORESEEN_SECONDS)
         finally:
             mine = asyncio.current_task()
             if (entry := self._busy.get(action.key)) and entry[0] is mine:

@@ -45,12 +45,16 @@ class Pods:
         self._group: asyncio.TaskGroup
         self._node: Node
         self._ended = asyncio.Event()
+        self._adopted = asyncio.Event()
+        """What the runtime holds is known."""
+        self._stopping = False
 
     async def run(self, node: Node) -> None:
         """Adopt what runs, then follow the API; never returns. The runtime must have started."""
         self._node = node
         for sandbox in await node.runtime.sandboxes():
             self._held.setdefault(sandbox.pod_uid, []).append(sandbox)
+        self._adopted.set()
         async with asyncio.TaskGroup() as self._group:
             self._informer.on_change(self._changed)
             self._group.create_task(self._informer.run())
@@ -78,9 +82,17 @@ class Pods:
 
     async def stop_all(self) -> None:
         """Stop the containers of all pods gracefully, and leave the pods as they are in the API:
-        they run again when the agent does."""
+        they run again when the agent does. Those of which the API has not told yet are stopped
+        too."""
+        self._stopping = True
+        await self._adopted.wait()
         for worker in self._workers.values():
             worker.pause()
+        runtime = self._node.runtime
+        async with asyncio.TaskGroup() as group:
+            for sandbox in (one for held in self._held.values() for one in held):
+                for container in sandbox.containers:
+                    group.create_task(runtime.stop_container(container.id, _ORPHAN_GRACE_SECONDS))
         while self._workers:
             self._ended.clear()
             await self._ended.wait()
@@ -100,6 +112,8 @@ class Pods:
         adopted = self._held.pop(uid, [])
         verdict = None if adopted or pod.status.get("startTime") else self._admit(pod)
         worker = self._workers[uid] = PodWorker(pod, self._node, adopted=adopted, verdict=verdict)
+        if self._stopping:
+            worker.pause()
         self._group.create_task(self._serve(worker))
 
     def _admit(self, pod: BoundPod) -> Verdict | None:

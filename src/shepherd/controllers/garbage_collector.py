@@ -100,7 +100,7 @@ class GarbageCollector:
                 if FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers:
                     queue.add(self._key(resource, meta))
                     self._add_dependents(meta.uid, queue)
-            elif not all(self._reaches(meta, owner) for owner in meta.owner_references):
+            elif not all(self._stays(meta, owner) for owner in meta.owner_references):
                 queue.add(self._key(resource, meta))
 
         informer.on_change(changed)
@@ -120,6 +120,15 @@ class GarbageCollector:
         """The owner is known, and where an owner of this object may be."""
         known = self._find(owner.uid)
         return known is not None and known.metadata.namespace in ("", meta.namespace)
+
+    def _stays(self, meta: ObjectMeta, owner: OwnerReference) -> bool:
+        """The owner is known, and does not wait for this object to go first."""
+        known = self._find(owner.uid)
+        return self._reaches(meta, owner) and not (
+            known is not None
+            and known.metadata.deletion_timestamp
+            and FOREGROUND in known.metadata.finalizers
+        )
 
     def _dependents(self, uid: str) -> list[tuple[Resource, PartialObject]]:
         """The objects that name this UID as an owner."""

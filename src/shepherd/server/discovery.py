@@ -12,6 +12,7 @@ from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import Request, Response
 from shepherd.server.handlers import JSON, answer, json_answer
 from shepherd.server.openapi import openapi_document, openapi_index
+from shepherd.server.openapi_v2 import openapi_v2
 from shepherd.server.served import Served
 from shepherd.server.subresources import SUBRESOURCES, Subresource
 
@@ -158,7 +159,9 @@ class Discovery:
 
 
 def openapi(request: Request, served: Served) -> Response | None:
-    """The OpenAPI v3 index and its documents, which clients keep under their ETag."""
+    """OpenAPI: the v3 index and its documents, which clients keep under their ETag, and v2."""
+    if request.method == "GET" and request.path == "/openapi/v2":
+        return openapi_v2(request)
     if request.method != "GET" or not request.path.startswith("/openapi/v3"):
         return None
     match request.path.strip("/").split("/")[2:]:

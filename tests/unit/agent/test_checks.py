@@ -42,6 +42,8 @@ async def look(port: int, **probe: Any) -> Any:
 async def answer(request: Request) -> Response:
     if request.path == "/moved":
         return Response(302, {"location": "/ok"})
+    if request.path == "/nonsense":
+        return Response(302, {"location": dict(request.query)["to"]})
     if request.path == "/away":
         return Response(302, {"location": "http://elsewhere.invalid/"})
     wanted = (
@@ -63,6 +65,21 @@ async def test_http(path: str) -> None:
     gone = await look(port, httpGet={"port": "http"})
     assert not gone.ok
     assert "http://127.0.0.1" in gone.output
+
+
+@pytest.mark.parametrize("to", ["http://127.0.0.1:99999/", "http://[x/", "//127.0.0.1:x"])
+async def test_a_redirect_to_nonsense_fails_the_probe_and_no_more(to: str) -> None:
+    listener = await serve(answer, "127.0.0.1")
+    result = await look(listener.port, httpGet={"path": f"/nonsense?to={to}", "port": "http"})
+    assert not result.ok
+    assert "cannot be" in result.output
+    await listener.close(0)
+
+
+@pytest.mark.parametrize("action", ["httpGet", "tcpSocket"])
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "["])
+async def test_a_host_that_cannot_be_fails_the_probe_and_no_more(action: str, host: str) -> None:
+    assert not (await look(80, **{action: {"host": host, "port": 80}})).ok
 
 
 async def test_http_of_nonsense() -> None:

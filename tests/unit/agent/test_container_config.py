@@ -147,6 +147,27 @@ def test_admission() -> None:
     assert admit(picky, [], allocatable, {}) is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "fits"),
+    [
+        ("net.ipv4.tcp_syncookies", {}, True),
+        ("net/ipv4/tcp_syncookies", {}, True),
+        ("kernel.shm_rmid_forced", {}, True),
+        ("net.ipv4.tcp_syncookies", {"hostNetwork": True}, False),
+        ("kernel.shm_rmid_forced", {"hostIPC": True}, False),
+        ("kernel.panic", {}, False),
+        ("net.ipv4.ip_forward", {}, False),
+    ],
+)
+def test_kernel_settings_of_the_whole_machine_are_no_pods_business(
+    name: str, more: dict[str, Any], fits: bool
+) -> None:
+    asked = pod({}, securityContext={"sysctls": [{"name": name, "value": "1"}]}, **more)
+    verdict = admit(asked, [], {}, {})
+    assert (verdict is None) == fits
+    assert verdict is None or verdict.reason == "SysctlForbidden"
+
+
 def test_host_ports_meet_only_where_they_overlap() -> None:
     def port(**more: Any) -> BoundPod:
         return pod({"ports": [{"containerPort": 80, "hostPort": 8080, **more}]})

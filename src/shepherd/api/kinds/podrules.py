@@ -3,6 +3,8 @@
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodSpec and ValidatePodUpdate.
 """
 
+import re
+
 from shepherd.api.errors import (
     ApiError,
     FieldError,
@@ -87,6 +89,10 @@ def _validate_dns(spec: Object, path: str) -> Errors:
         yield from ip_address(f"{at}[{index}]", server)
 
 
+_LONGEST_SYSCTL = 253
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+
+
 def _validate_security(context: Object, spec: Object, path: str) -> Errors:
     yield from validate_ids(context, path)
     yield from validate_seccomp(context.get("seccompProfile"), f"{path}.seccompProfile")
@@ -98,8 +104,12 @@ def _validate_security(context: Object, spec: Object, path: str) -> Errors:
     names: set[str] = set()
     for index, sysctl in enumerate(context.get("sysctls") or ()):
         at = f"{path}.sysctls[{index}].name"
-        yield from needed(at, sysctl.get("name"))
-        yield from unique(at, sysctl.get("name") or "", names)
+        name = sysctl.get("name") or ""
+        yield from needed(at, name)
+        if name and not (len(name) <= _LONGEST_SYSCTL and _SYSCTL.fullmatch(name)):
+            detail = f"must have at most 253 characters and match regex ^{_SYSCTL.pattern}$"
+            yield invalid_value(at, name, detail)
+        yield from unique(at, name, names)
 
 
 def _validate_gates(spec: Object, path: str) -> Errors:

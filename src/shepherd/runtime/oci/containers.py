@@ -94,7 +94,7 @@ class ContainerStore:
         try:
             self._discard(config.id)
             self._prepare(config, sandbox, image, target)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path of the pod's may hold a zero byte
             self._discard(config.id)
             raise SheepError("CreateContainerError", str(error)) from error
         except SheepError:
@@ -106,7 +106,7 @@ class ContainerStore:
             self.command.run("start", config.id)
             if process is None or keeper is None:
                 raise OciError("the container's process or its monitor ended before it was started")
-        except (OciError, OSError) as error:
+        except (OciError, OSError, ValueError) as error:
             self._discard(config.id)
             raise SheepError("RunContainerError", str(error)) from error
         record = ContainerRecord(

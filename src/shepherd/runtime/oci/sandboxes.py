@@ -117,7 +117,7 @@ class SandboxStore:
                 record = msgspec.structs.replace(record, pause=self._start_pause(config))
             write_atomically(folder / "record.json", msgspec.json.encode(record))
             return record
-        except (OSError, OciError) as error:
+        except (OSError, OciError, ValueError) as error:  # a sysctl may hold a zero byte
             self.remove(record.id)
             message = f"sandbox of {config.pod_namespace}/{config.pod_name}: {error}"
             raise SheepError("FailedCreatePodSandBox", message) from error

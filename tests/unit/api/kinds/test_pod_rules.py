@@ -153,6 +153,12 @@ def test_containers(fields: dict[str, Any], message: str) -> None:
 
 
 SPEC_CASES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"securityContext": {"sysctls": [{"name": "net/../kernel/panic", "value": "1"}]}},
+        'spec.securityContext.sysctls[0].name: Invalid value: "net/../kernel/panic": '
+        r"must have at most 253 characters and match regex "
+        r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+    ),
     ({"containers": []}, "spec.containers: Required value"),
     (
         {"initContainers": [{"name": "a", "image": "b"}]},

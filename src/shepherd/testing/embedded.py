@@ -77,8 +77,7 @@ class Embedded:
         self._parts_config = PartsConfig(
             seed=config.seed,
             faults=config.faults,
-            everyone=self._pki is None,
-            account_key=secrets.token_bytes(32),
+            pki=self._pki,
             controllers=ControllerConfig(ca=self._pki.ca if self._pki else ""),
         )
         self.parts = Parts(group, directory, clock=self.clock, config=self._parts_config)

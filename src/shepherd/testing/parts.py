@@ -34,6 +34,8 @@ from shepherd.server.auth import (
 )
 from shepherd.server.authorization import BuiltinAuthorizer
 from shepherd.server.config import ServerConfig
+from shepherd.server.pki import Pki
+from shepherd.server.signing import CertificateSigner
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
 from shepherd.testing.clock import SkewedClock
@@ -58,10 +60,8 @@ class PartsConfig:
     """What the wires of scheduler, controllers and agents do."""
     server: ServerConfig = field(default_factory=ServerConfig)
     controllers: ControllerConfig = field(default_factory=ControllerConfig)
-    everyone: bool = True
-    """Whoever shows no credentials is an administrator, as with `--insecure`."""
-    account_key: bytes = b"simulated"
-    """The secret that signs service account tokens."""
+    pki: Pki | None = None
+    """Without it whoever shows no credentials is an administrator, as with `--insecure`."""
     acknowledged: Acknowledged = unnoticed
     """Told of each object whose write was answered."""
 
@@ -97,7 +97,9 @@ class Parts:
         self.dialer = NodeDialer(self.nodes)
         self.directory = directory
         self._tokens = ServiceAccountTokens(
-            config.account_key, clock=clock, random=Random(f"{config.seed} tokens")
+            config.pki.service_account_key if config.pki else b"simulated",
+            clock=clock,
+            random=Random(f"{config.seed} tokens"),
         )
         self.manager: ControllerManager
         self._config = config
@@ -221,16 +223,17 @@ class Parts:
         return self.wire(user.name, user, self._config.faults)
 
     def _api(self) -> ApiServer:
-        proven = CredentialAuthenticator(self.store, accounts=self._tokens)
+        proven, pki = CredentialAuthenticator(self.store, accounts=self._tokens), self._config.pki
         return ApiServer(
             self.store,
             config=self._config.server,
             clock=self.clock,
             random=self.random("server"),
-            authenticator=InsecureAuthenticator(proven) if self._config.everyone else proven,
+            authenticator=proven if pki else InsecureAuthenticator(proven),
             authorizer=BuiltinAuthorizer(self.store),
-            tokens=self._tokens,
             dialer=self.dialer,
+            tokens=self._tokens,
+            signer=CertificateSigner(pki) if pki else None,
         )
 
     async def list(self, resource: Resource, namespace: str | None = None) -> list[Object]:

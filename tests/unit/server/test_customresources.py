@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
 
 from shepherd.api.resource import Object
+from shepherd.lib.clock import SystemClock
+from shepherd.server.app import ApiServer
+from shepherd.server.auth import InsecureAuthenticator
+from shepherd.server.config import ServerConfig
 
 MERGE = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -417,3 +422,21 @@ async def test_deprecated_versions_warn(api: Any) -> None:
     await api.ok("POST", CRDS, crd(made))
     answer = await api.ask("POST", tubes(), tube())
     assert "use cables" in answer.headers["warning"]
+
+
+async def test_definitions_are_read_again_after_a_restart(api: Any) -> None:
+    await api.ok("POST", CRDS, crd())
+    created = await api.ok("POST", tubes(), tube())
+    again = ApiServer(
+        api.store,
+        config=ServerConfig(),
+        clock=SystemClock(),
+        random=Random(2),
+        authenticator=InsecureAuthenticator(),
+    )
+    await again.start()
+    api.server = again
+    assert await api.ok("GET", f"{tubes()}/t1") == created
+    taken = {"plural": "pipes", "kind": "Tube"}
+    second = await api.ok("POST", CRDS, crd(kind="Pipe", names=taken))
+    assert conditions(second)["NamesAccepted"][0] == "False"

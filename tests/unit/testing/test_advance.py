@@ -137,6 +137,22 @@ def test_a_node_s_clock_can_be_wrong(cluster: Cluster, rest: Rest) -> None:
     assert ready(rest.get("/api/v1/nodes/n1")) == "True"
 
 
+def test_a_token_comes_to_its_end(cluster: Cluster, rest: Rest) -> None:
+    order = {"spec": {"expirationSeconds": 600}}
+    answer = rest.ask("POST", "serviceaccounts/default/token", order)
+    holder = Rest(cluster.settings, token=answer["status"]["token"])
+
+    def name() -> Any:
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        return holder.ask("POST", path, {})["status"]["userInfo"]["username"]
+
+    assert name() == "system:serviceaccount:default:default"
+    cluster.clock.advance(590.0)
+    assert name() == "system:serviceaccount:default:default"
+    cluster.clock.advance(20.0)
+    assert holder.get("pods")["code"] == 401
+
+
 def test_events_are_forgotten_after_an_hour(cluster: Cluster, rest: Rest) -> None:
     rest.ask("POST", "pods", pod("web"))
     rest.until("pods/web", is_running)

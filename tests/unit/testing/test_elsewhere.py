@@ -7,6 +7,8 @@ MACHINE_WITHOUT_LINUX = """
 import os, pathlib, select, socket, sys, urllib.request
 
 sys.platform = "darwin"
+if hasattr(os, "process_cpu_count"):
+    os.process_cpu_count = os.cpu_count  # As Python has it there; here it asks what goes next.
 del os.sched_getaffinity, socket.TCP_KEEPIDLE, select.epoll
 for name in ("unshare", "setns", "pidfd_open", "eventfd", "memfd_create"):
     if hasattr(os, name):

@@ -170,7 +170,8 @@ def test_a_second_delete_can_shorten_the_grace(on_node: OnNode) -> None:
 
 def test_a_forced_delete_still_ends_the_containers(on_node: OnNode) -> None:
     async def scenario(node: Scene) -> None:
-        await node.create_pod()
+        ignores_signals = {"shepherd.dev/hollow-stop-seconds": "200"}
+        await node.create_pod(annotations=ignores_signals, terminationGracePeriodSeconds=300)
         await node.ready()
         await node.client.delete(POD, "web", "default", grace_seconds=0)
         assert not await node.has(POD, "web")

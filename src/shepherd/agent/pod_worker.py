@@ -21,6 +21,8 @@ from shepherd.runtime.base import ContainerInfo, SandboxInfo
 
 _log = logging.getLogger("shepherd.agent.worker")
 
+_FORCED_GRACE_SECONDS = 2
+"""What containers get whose pod was deleted by force, as kubelet gives them."""
 _UNFORESEEN_SECONDS = 10.0
 """The pause after a failure that should not have been possible."""
 
@@ -79,10 +81,10 @@ class PodWorker:
 
     def forget(self) -> None:
         """The API object is gone: end the pod."""
-        meta, spec = self.pod.metadata, self.pod.spec
-        grace = meta.deletion_grace_period_seconds
+        grace = self.pod.metadata.deletion_grace_period_seconds
         if grace is None:
-            grace = spec.termination_grace_period_seconds
+            # Nobody asked it to end before: a forced deletion, whatever the pod's own grace is.
+            grace = min(self.pod.spec.termination_grace_period_seconds, _FORCED_GRACE_SECONDS)
         self._memory.gone = True
         self._actions.gone.set()
         self._node.statuses.drop(self.uid)

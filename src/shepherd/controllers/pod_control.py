@@ -3,7 +3,7 @@
 Source: kubernetes pkg/controller/controller_utils.go (RealPodControl, slowStartBatch).
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from shepherd.api.errors import ApiError
@@ -59,8 +59,8 @@ class PodControl:
             return error
         return None
 
-    async def delete(self, owner: ObjectMeta, pods: Sequence[Pod]) -> None:
-        """Delete pods, all at once."""
+    async def delete(self, owner: ObjectMeta, pods: Iterable[Pod]) -> None:
+        """Delete pods, all at once; those that are gone already are left at that."""
         await all_of(self._delete(owner, pod) for pod in pods)
 
     async def _delete(self, owner: ObjectMeta, pod: Pod) -> None:

@@ -3,27 +3,25 @@
 Source: kubernetes pkg/controller/replicaset and controller_utils.go (ActivePodsWithRanks).
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from shepherd.api.errors import ApiError
 from shepherd.api.kinds import REPLICA_SET
 from shepherd.api.objects import Pod, ReplicaSet
 from shepherd.api.objects.meta import Condition
 from shepherd.api.resource import Object
 from shepherd.api.selectors import selector_of
-from shepherd.client.recorder import Recorder, reference
+from shepherd.client.recorder import Recorder
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers import conditions
 from shepherd.controllers.informers import Informers
 from shepherd.controllers.ownership import Claims, claims, controller_reference, settle
+from shepherd.controllers.pod_control import PodControl
 from shepherd.controllers.pods import active, available_in, created_at, ready_since, restarts
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
-from shepherd.lib.tasks import all_of
 
 _COALESCE_SECONDS = 0.02
 """Pods that come up within this are counted together. One that ends is replaced at once."""
@@ -177,7 +175,7 @@ class ReplicaSetController:
         self._informers = informers
         self._pods = pods
         self._sets = sets
-        self._recorder = recorder
+        self._control = PodControl(REPLICA_SET, pods, recorder)
         self._clock = clock
 
     def connect(self, queue: WorkQueue) -> None:
@@ -217,9 +215,10 @@ class ReplicaSetController:
             REPLICA_SET, replica_set.metadata, self._claims(replica_set), self._pods
         )
         plan = scaling(replica_set, owned, self._siblings(replica_set), self._clock.now())
-        error = await self._create(replica_set, plan.create) if plan.create else None
-        if plan.delete:
-            await self._delete(replica_set, plan.delete)
+        error = await self._control.create(
+            replica_set.metadata, [new_pod(replica_set)] * plan.create
+        )
+        await self._control.delete(replica_set.metadata, plan.delete)
         if plan.create or plan.delete:
             owned = self._claims(replica_set).owned
         changes = await self._write_status(replica_set, owned, str(error or ""))
@@ -240,45 +239,6 @@ class ReplicaSetController:
         for uid in family:
             yield from self._informers.pods.by_index("owner", uid)
 
-    async def _create(self, replica_set: ReplicaSet, count: int) -> Exception | None:
-        """Create `count` pods in batches that double as long as all goes well, so that a quota or
-        an outage is met by one request and not by hundreds. The first error ends it."""
-        body = new_pod(replica_set)
-        batch = 1
-        while count:
-            batch = min(batch, count)
-            results = await asyncio.gather(
-                *(self._pods.create(body) for _ in range(batch)), return_exceptions=True
-            )
-            failures = [item for item in results if isinstance(item, BaseException)]
-            for item in results:
-                if isinstance(item, Pod):
-                    text = f"Created pod: {item.metadata.name}"
-                    self._event(replica_set, "Normal", "SuccessfulCreate", text)
-            if failures:
-                return self._creation_failed(replica_set, failures[0])
-            count -= batch
-            batch *= 2
-        return None
-
-    def _creation_failed(self, replica_set: ReplicaSet, error: BaseException) -> Exception | None:
-        if not isinstance(error, ApiError | ConnectionError):
-            raise error
-        if isinstance(error, ApiError):
-            causes = [cause.get("reason") for cause in error.details.get("causes") or []]
-            if "NamespaceTerminating" in causes:
-                return None
-            self._event(replica_set, "Warning", "FailedCreate", f"Error creating: {error}")
-        return error
-
-    async def _delete(self, replica_set: ReplicaSet, pods: list[Pod]) -> None:
-        await all_of(self._delete_one(replica_set, pod) for pod in pods)
-
-    async def _delete_one(self, replica_set: ReplicaSet, pod: Pod) -> None:
-        if await self._pods.delete(pod.metadata):
-            text = f"Deleted pod: {pod.metadata.name}"
-            self._event(replica_set, "Normal", "SuccessfulDelete", text)
-
     async def _write_status(
         self, replica_set: ReplicaSet, owned: list[Pod], failure: str
     ) -> float | None:
@@ -286,6 +246,3 @@ class ReplicaSetController:
         if status != _written(replica_set):
             await self._sets.patch(replica_set.metadata, {"status": status}, sub="status")
         return changes
-
-    def _event(self, replica_set: ReplicaSet, type: str, reason: str, message: str) -> None:
-        self._recorder.event(reference(REPLICA_SET, replica_set.metadata), type, reason, message)

@@ -104,6 +104,10 @@ def _as_integer(value: Any) -> int:
     return amount.value
 
 
+def _as_float(value: Any) -> float:
+    return _amount(value).nano / NANO
+
+
 def _sum_of(sign: int) -> Callable[[Any, Any], Any]:
     return lambda a, b: {_QUANTITY: str(Quantity(_amount(a).nano + sign * _amount(b).nano))}
 
@@ -156,13 +160,10 @@ def _precedence(value: Any) -> tuple[Any, ...]:
 
 def _compare(one: Any, other: Any) -> int:
     """Of two quantities or two versions."""
-    a: Any
-    b: Any
-    if isinstance(one, dict) and _VERSION in one:
-        a, b = _precedence(one), _precedence(other)
-    else:
-        a, b = _amount(one).nano, _amount(other).nano
-    return (a > b) - (a < b)
+    versions = isinstance(one, dict) and _VERSION in one
+    read: Callable[[Any], Any] = _precedence if versions else _amount
+    a, b = read(one), read(other)
+    return 1 if b < a else -1 if a < b else 0
 
 
 # -- URLs --------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "sub": _overloads(_sum_of(-1), "map map", "map int", answers="map"),
     "isInteger": _one(lambda a: not _amount(a).nano % NANO, "map", "bool"),
     "asInteger": _one(_as_integer, "map", "int"),
-    "asApproximateFloat": _one(lambda a: _amount(a).nano / NANO, "map", "double"),
+    "asApproximateFloat": _one(_as_float, "map", "double"),
     "isSemver": _global(_is_semver, "string", "string bool", answers="bool"),
     "semver": _global(_semver, "string", "string bool", answers="map"),
     "major": _one(lambda v: _release(v, 1), "map", "int"),

@@ -24,6 +24,7 @@ from shepherd.controllers.pod_gc import PodGc
 from shepherd.controllers.replicaset import ReplicaSetController
 from shepherd.controllers.root_ca import RootCaPublisher
 from shepherd.controllers.service_account import ServiceAccountController
+from shepherd.controllers.statefulset import StatefulSetController
 from shepherd.controllers.taint_eviction import TaintEviction
 from shepherd.lib.clock import Clock
 
@@ -74,6 +75,7 @@ class ControllerManager:
         nodes = Writer(client, informers.nodes)
         sets = Writer(client, informers.replica_sets)
         deployments = Writer(client, informers.deployments)
+        revisions = Writer(client, informers.revisions)
         node_events = self._recorder("node-controller")
         table: list[Reconciler] = [
             DeploymentController(
@@ -87,6 +89,14 @@ class ControllerManager:
                 pods,
                 Writer(client, informers.replication_controllers),
                 self._recorder("replication-controller"),
+                clock=clock,
+            ),
+            StatefulSetController(
+                Writer(client, informers.stateful_sets),
+                pods,
+                Writer(client, informers.claims),
+                revisions,
+                self._recorder("statefulset-controller"),
                 clock=clock,
             ),
             EndpointSliceController(informers, Writer(client, informers.slices)),

@@ -11,6 +11,7 @@ from shepherd.client.recorder import Recorder
 from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
 from shepherd.controllers.controller import Controller, Reconciler
+from shepherd.controllers.daemonset import DaemonSetController
 from shepherd.controllers.deployment import DeploymentController
 from shepherd.controllers.disruption import DisruptionController
 from shepherd.controllers.endpoints import EndpointsController
@@ -97,6 +98,14 @@ class ControllerManager:
                 Writer(client, informers.claims),
                 revisions,
                 self._recorder("statefulset-controller"),
+                clock=clock,
+            ),
+            DaemonSetController(
+                informers,
+                Writer(client, informers.daemon_sets),
+                pods,
+                revisions,
+                self._recorder("daemonset-controller"),
                 clock=clock,
             ),
             EndpointSliceController(informers, Writer(client, informers.slices)),

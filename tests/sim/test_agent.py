@@ -41,6 +41,8 @@ def test_the_node_is_registered(on_node: OnNode) -> None:
 
 
 def test_a_crash_loop_backs_off(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#21008."""
+
     async def scenario(node: Scene) -> None:
         await node.create_pod(containers=[sh("echo bye; exit 3")])
         first = node.clock.now()
@@ -53,6 +55,19 @@ def test_a_crash_loop_backs_off(on_node: OnNode) -> None:
         await node.restarted(5, within_seconds=300)
         took = node.clock.now() - first
         assert 10 + 20 + 40 + 80 <= took <= 10 + 20 + 40 + 80 + 5
+
+    on_node(scenario)
+
+
+def test_a_container_that_ran_for_ten_minutes_is_restarted_at_once(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#21008, #57291: one that ends well and often is backed off as one that
+    fails; what ran for long begins anew."""
+
+    async def scenario(node: Scene) -> None:
+        await node.create_pod(containers=[sh("sleep 601; exit 0")])
+        first = node.clock.now()
+        await node.restarted(4, within_seconds=2500)
+        assert node.clock.now() - first < 4 * 601 + 20
 
     on_node(scenario)
 

@@ -24,6 +24,7 @@ from shepherd.server.discovery import Discovery, openapi
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
+from shepherd.server.openapi_v2 import OpenApiV2
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
 from shepherd.server.served import Served
@@ -71,6 +72,7 @@ class ApiServer:
         self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
         self._routes = Routes(self._served)
         self._discovery = Discovery(self._served)
+        self._openapi_v2 = OpenApiV2(self._served, clock)
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
@@ -108,6 +110,7 @@ class ApiServer:
             async with asyncio.TaskGroup() as group:
                 group.create_task(upkeep(self._store, self._clock))
                 group.create_task(self._definitions.run(self._registry))
+                group.create_task(self._openapi_v2.run())
         finally:
             await self._webhooks.close()
 
@@ -136,7 +139,7 @@ class ApiServer:
             return json_answer(VERSION)
         route = self._routes.find(request)
         if route is None:
-            return self._document(request)
+            return await self._document(request)
         if self._authorizer:
             await self._authorizer.authorize(
                 user, route.verb, route.resource, route.namespace, route.name, route.sub
@@ -155,8 +158,10 @@ class ApiServer:
             raise errors.method_not_allowed(request.method)
         return await serve(self._handlers, call)
 
-    def _document(self, request: Request) -> Response:
+    async def _document(self, request: Request) -> Response:
         """What is served beside objects: what the API has, and what agents must know of it."""
+        if request.path == "/openapi/v2":
+            return await self._openapi_v2.answer(request)
         if response := self._discovery.answer(request) or openapi(request, self._served):
             return response
         if request.path == "/shepherd/v1/cluster":

@@ -31,6 +31,7 @@ from shepherd.server.dynamic.chain import DynamicAdmission
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
+from shepherd.server.openapi_v2 import OpenApiV2
 from shepherd.server.reach import Reach
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
@@ -84,6 +85,7 @@ class ApiServer:
         self._remotes = Remotes(store, self._reach, clock, bootstrap.OWN)
         self._relay = Relay(self._remotes, authorizer)
         self._discovery = Discovery(self._served, self._remotes)
+        self._openapi_v2 = OpenApiV2(self._served, clock)
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
@@ -130,6 +132,7 @@ class ApiServer:
             async with asyncio.TaskGroup() as group:
                 group.create_task(upkeep(self._store, self._clock))
                 group.create_task(self._definitions.run(self._registry))
+                group.create_task(self._openapi_v2.run())
                 group.create_task(self._remotes.run(self._registry))
         finally:
             await self._reach.close()
@@ -161,7 +164,7 @@ class ApiServer:
             return await self._relay.send(remote, request, user)
         route = self._routes.find(request)
         if route is None:
-            return self._document(request)
+            return await self._document(request)
         if self._authorizer:
             await self._authorizer.authorize(
                 user, route.verb, route.resource, route.namespace, route.name, route.sub
@@ -180,8 +183,10 @@ class ApiServer:
             raise errors.method_not_allowed(request.method)
         return await serve(self._handlers, call)
 
-    def _document(self, request: Request) -> Response:
+    async def _document(self, request: Request) -> Response:
         """What is served beside objects: what the API has, and what agents must know of it."""
+        if request.path == "/openapi/v2":
+            return await self._openapi_v2.answer(request)
         response = self._discovery.answer(request)
         if response := response or openapi(request, self._served, self._remotes):
             return response

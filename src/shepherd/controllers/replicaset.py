@@ -1,9 +1,8 @@
 """ReplicaSet: as many pods as it asks for.
 
-Source: kubernetes pkg/controller/replicaset and controller_utils.go (ActivePodsWithRanks).
+Source: kubernetes pkg/controller/replicaset.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from shepherd.controllers import conditions
 from shepherd.controllers.informers import Informers
 from shepherd.controllers.ownership import Claims, claims, controller_reference, settle
 from shepherd.controllers.pod_control import PodControl
-from shepherd.controllers.pods import active, available_in, created_at, ready_since, restarts
+from shepherd.controllers.pods import active, available_in, created_at, deletion_order, ready_since
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
 
@@ -27,10 +26,8 @@ _COALESCE_SECONDS = 0.02
 """Pods that come up within this are counted together. One that ends is replaced at once."""
 _BURST = 500
 """Pods created or deleted in one go."""
-_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _FAILURE_WINDOW_SECONDS = 600.0
 _CREATION_BACKOFF = Backoff(initial=1.0, cap=300.0)
-_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 @dataclass(slots=True)
@@ -73,34 +70,6 @@ def creation_pause(replicas: int, owned: list[Pod], now: float) -> float:
     if not rounds:
         return 0.0
     return max(0.0, max(recent) + _CREATION_BACKOFF.delay(rounds) - now)
-
-
-def deletion_order(pods: list[Pod], siblings: Iterable[Pod]) -> list[Pod]:
-    """The pods, those first whose loss matters least."""
-    crowd = Counter(pod.spec.node_name for pod in siblings if active(pod) and pod.spec.node_name)
-
-    def weight(pod: Pod) -> tuple[object, ...]:
-        since = ready_since(pod)
-        return (
-            bool(pod.spec.node_name),
-            _PHASES.get(pod.status.phase, 1),
-            since is not None,
-            _deletion_cost(pod),
-            -crowd[pod.spec.node_name],
-            -(since or 0.0),
-            -restarts(pod),
-            -created_at(pod),
-            pod.metadata.name,
-        )
-
-    return sorted(pods, key=weight)
-
-
-def _deletion_cost(pod: Pod) -> int:
-    try:
-        return int(pod.metadata.annotations.get(_DELETION_COST, "0"))
-    except ValueError:
-        return 0
 
 
 def status_of(

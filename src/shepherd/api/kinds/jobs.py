@@ -21,7 +21,7 @@ from shepherd.api.kinds.cells import (
     value_at,
 )
 from shepherd.api.kinds.checks import Errors, absent, at_least, immutable, one_of
-from shepherd.api.kinds.cron import cron_fields
+from shepherd.api.kinds.cron import Schedule
 from shepherd.api.kinds.podrules import validate_pods, validate_template
 from shepherd.api.kinds.podspec import default_template
 from shepherd.api.kinds.podwarnings import template_warnings
@@ -210,7 +210,7 @@ def _validate_cron_job(cron_job: Object) -> Errors:
         yield invalid_value("spec.schedule", schedule, detail)
     elif schedule:
         try:
-            cron_fields(schedule)
+            Schedule.parse(schedule)
         except ValueError as error:
             yield invalid_value("spec.schedule", schedule, str(error))
     policy = spec.get("concurrencyPolicy")

@@ -18,7 +18,14 @@ from shepherd.client.writer import Writer
 from shepherd.controllers import conditions, rollout
 from shepherd.controllers import deployment_status as status
 from shepherd.controllers.informers import Informers
-from shepherd.controllers.ownership import claims, controller_reference, settle
+from shepherd.controllers.ownership import (
+    candidates,
+    claims,
+    concerned,
+    controller_reference,
+    settle,
+)
+from shepherd.controllers.templates import template_hash
 from shepherd.lib.clock import Clock
 
 
@@ -48,14 +55,8 @@ class DeploymentController:
                 queue.add(new.metadata.key)
 
         def set_changed(old: ReplicaSet | None, new: ReplicaSet | None) -> None:
-            for item in (old, new):
-                if item and (owner := item.metadata.controller) and owner.kind == DEPLOYMENT.kind:
-                    queue.add(f"{item.metadata.namespace}/{owner.name}")
-            if new and not new.metadata.controller and new.metadata.labels:
-                namespace = new.metadata.namespace
-                for deployment in self.informers.deployments.by_index("namespace", namespace):
-                    if selector_of(deployment.spec.selector).matches(new.metadata.labels):
-                        queue.add(deployment.metadata.key)
+            for key in concerned(self.informers.deployments, old, new):
+                queue.add(key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
             if old and not new and (owner := old.metadata.controller):
@@ -75,9 +76,8 @@ class DeploymentController:
             text = "This deployment is selecting all pods. A non-empty selector is required."
             self.event(deployment, "Warning", "SelectingAll", text)
             return None
-        meta, cache = deployment.metadata, self.informers.replica_sets
-        candidates = cache.by_index("owner", meta.uid) + cache.by_index("orphan", meta.namespace)
-        found = claims(meta, selector, candidates)
+        meta = deployment.metadata
+        found = claims(meta, selector, candidates(meta, self.informers.replica_sets))
         sets = await settle(DEPLOYMENT, meta, found, self.sets)
         run = _Rollout(self, deployment, sets)
         return await run.step()
@@ -190,7 +190,7 @@ class _Rollout:
     async def _create(self, annotations: dict[str, str]) -> ReplicaSet | None:
         """Create the new ReplicaSet. None if its name was taken: the next try has another hash."""
         deployment = self.deployment
-        suffix = rollout.template_hash(deployment.spec.template, self.collisions or 0)
+        suffix = template_hash(deployment.spec.template, self.collisions or 0)
         size = rollout.new_size(deployment, None, self.sets)
         body = rollout.new_set_body(deployment, suffix, size, annotations)
         owner = controller_reference(DEPLOYMENT, deployment.metadata)

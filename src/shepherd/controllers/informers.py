@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 from shepherd.api.kinds import (
     CONFIG_MAP,
+    CRON_JOB,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     ENDPOINT_SLICE,
     ENDPOINTS,
     EVENT,
+    JOB,
     LEASE,
     NAMESPACE,
     NODE,
@@ -22,6 +24,7 @@ from shepherd.api.kinds import (
     SERVICE_ACCOUNT,
 )
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
+from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
 from shepherd.api.objects import (
     CustomResourceDefinition,
     Deployment,
@@ -31,8 +34,10 @@ from shepherd.api.objects import (
     Node,
     Pod,
     ReplicaSet,
+    ReplicationController,
     Service,
 )
+from shepherd.api.objects.batch import CronJob, Job
 from shepherd.api.objects.network import Endpoints
 from shepherd.api.objects.policy import PodDisruptionBudget
 from shepherd.api.resource import Resource
@@ -75,6 +80,9 @@ class Informers:
         self.namespaces = self._add(NAMESPACE, Namespace)
         self.deployments = self._add(DEPLOYMENT, Deployment)
         self.replica_sets = self._add(REPLICA_SET, ReplicaSet)
+        self.replication_controllers = self._add(REPLICATION_CONTROLLER, ReplicationController)
+        self.jobs = self._add(JOB, Job)
+        self.cron_jobs = self._add(CRON_JOB, CronJob)
         self.services = self._add(SERVICE, Service)
         self.slices = self._add(ENDPOINT_SLICE, EndpointSlice)
         self.endpoints = self._add(ENDPOINTS, Endpoints)

@@ -4,41 +4,33 @@
 pkg/controller/job.
 """
 
+from collections.abc import Iterable
+
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import JOB
+from shepherd.api.kinds import JOB, POD
 from shepherd.api.objects import Pod
-from shepherd.api.objects.batch import Job
+from shepherd.api.objects.batch import Job, managed
 from shepherd.api.selectors import selector_of
-from shepherd.client.recorder import Recorder, reference
+from shepherd.client.recorder import Recorder
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers.informers import Informers
 from shepherd.controllers.job_plan import Scaling, Seen, deadline, observe, scaling, verdict
 from shepherd.controllers.job_pods import TRACKING, UNTRACK, tracked
 from shepherd.controllers.job_status import Account, account, status_json
-from shepherd.controllers.ownership import Claims, claims, settle
+from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
 from shepherd.controllers.pod_control import PodControl
-from shepherd.controllers.pods import ready_since, restarts
+from shepherd.controllers.pods import relevant, restarts
 from shepherd.lib.clock import Clock
 from shepherd.lib.tasks import all_of
 
 _COALESCE_SECONDS = 0.1
 """Pods that change within this are looked at together."""
-MANAGER = "kubernetes.io/job-controller"
-"""`spec.managedBy` of the jobs that are ours; others are left to whom they name."""
-
-
-def managed(job: Job) -> bool:
-    return job.spec.managed_by in ("", MANAGER)
 
 
 def _relevant(pod: Pod) -> tuple[object, ...]:
-    """All of a pod's changing state that counts here."""
-    meta = pod.metadata
-    return (
-        meta.labels, meta.owner_references, meta.finalizers, meta.deletion_timestamp,
-        pod.status.phase, ready_since(pod), restarts(pod),
-    )  # fmt: skip
+    """What of a pod counts here."""
+    return *relevant(pod), pod.metadata.finalizers, pod.metadata.deletion_timestamp, restarts(pod)
 
 
 class JobController:
@@ -51,9 +43,10 @@ class JobController:
         self._informers = informers
         self._pods = pods
         self._jobs = jobs
-        self._recorder = recorder
         self._control = PodControl(JOB, pods, recorder)
         self._clock = clock
+        self._unsure: set[str] = set()
+        """The UIDs of jobs for which a pod may have been made that we do not know of."""
 
     def connect(self, queue: WorkQueue) -> None:
         def job_changed(old: Job | None, new: Job | None) -> None:
@@ -64,13 +57,8 @@ class JobController:
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
             if old and new and _relevant(old) == _relevant(new):
                 return
-            for pod in (old, new):
-                if pod and (owner := pod.metadata.controller) and owner.kind == JOB.kind:
-                    queue.add_after(f"{pod.metadata.namespace}/{owner.name}", _COALESCE_SECONDS)
-            if new and not new.metadata.controller and new.metadata.labels:
-                for job in self._informers.jobs.by_index("namespace", new.metadata.namespace):
-                    if selector_of(job.spec.selector).matches(new.metadata.labels):
-                        queue.add(job.metadata.key)
+            for key in concerned(self._informers.jobs, old, new):
+                queue.add_after(key, _COALESCE_SECONDS)
 
         self._informers.jobs.on_change(job_changed)
         self._informers.pods.on_change(pod_changed)
@@ -79,7 +67,8 @@ class JobController:
         job = self._informers.jobs.get(key)
         if job is None or job.finish or not managed(job):
             return None
-        await self._control.make_sure(job.metadata)
+        if job.metadata.uid in self._unsure:
+            await self._look(job)
         found = self._claims(job)
         pods = await settle(JOB, job.metadata, found, self._pods, finalizer=TRACKING)
         now = self._clock.now()
@@ -95,15 +84,36 @@ class JobController:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _claims(self, job: Job) -> Claims[Pod]:
-        meta, pods = job.metadata, self._informers.pods
-        candidates = pods.by_index("owner", meta.uid) + pods.by_index("orphan", meta.namespace)
-        return claims(meta, selector_of(job.spec.selector), candidates)
+        found = candidates(job.metadata, self._informers.pods)
+        return claims(job.metadata, selector_of(job.spec.selector), found)
 
     async def _scale(self, job: Job, plan: Scaling) -> Exception | None:
         if plan.uncounted:
             await self._free(pod for pod in plan.delete if tracked(pod))
         await self._control.delete(job.metadata, plan.delete)
-        return await self._control.create(job.metadata, plan.create)
+        error = await self._control.create(job.metadata, plan.create)
+        if isinstance(error, ConnectionError):
+            self._unsure.add(job.metadata.uid)
+        return error
+
+    async def _look(self, job: Job) -> None:
+        """The answer to a creation was lost, so the pod may be there: see, before another is made
+        and the job has more pods than it asked for."""
+        selector = str(selector_of(job.spec.selector))
+        found = await self._pods.client.list(POD, job.metadata.namespace, label_selector=selector)
+        for pod in found.items:
+            self._informers.pods.observe(pod)
+        self._unsure.discard(job.metadata.uid)
+
+    async def _free(self, pods: Iterable[Pod]) -> None:
+        await all_of(self._free_one(pod) for pod in pods)
+
+    async def _free_one(self, pod: Pod) -> None:
+        try:
+            await self._pods.patch(pod.metadata, UNTRACK, type="strategic")
+        except ApiError as error:
+            if error.code != 404:
+                raise
 
     async def _write(self, seen: Seen, found: Account) -> None:
         """In this order, so that nothing is lost: the status, under the version that it was made
@@ -114,5 +124,5 @@ class JobController:
             patch = {"metadata": version, "status": status}
             await self._jobs.patch(job.metadata, patch, sub="status")
         for event in found.events:
-            self._recorder.event(reference(JOB, job.metadata), *event)
+            self._control.event(job.metadata, *event)
         await self._free(found.free)

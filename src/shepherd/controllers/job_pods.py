@@ -5,8 +5,6 @@ none is lost that is deleted meanwhile. Source: kubernetes pkg/controller/job (i
 backoff_utils.go).
 """
 
-from typing import Any
-
 from shepherd.api.kinds import JOB
 from shepherd.api.meta import parse_time
 from shepherd.api.objects import Pod
@@ -14,8 +12,8 @@ from shepherd.api.objects.batch import Job, JobSpec
 from shepherd.api.objects.meta import ObjectMeta
 from shepherd.api.resource import Object
 from shepherd.controllers.conditions import find
-from shepherd.controllers.ownership import controller_reference
 from shepherd.controllers.pods import created_at
+from shepherd.controllers.templates import pod_of
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -83,23 +81,16 @@ def finished_at(pod: Pod) -> float:
 def new_pod(job: Job, index: int | None = None, failed: tuple[int, int] | None = None) -> Object:
     """A pod of the template, for an index of an indexed job. `failed` says how often the index has
     failed, counted and ignored, where that is limited."""
-    template = job.spec.template
-    inherited: dict[str, Any] = template.get("metadata") or {}
-    finalizers = [*(inherited.get("finalizers") or ()), TRACKING]
-    meta: Object = {
-        "generateName": f"{job.metadata.name}-",
-        "namespace": job.metadata.namespace,
-        "labels": dict(inherited.get("labels") or {}),
-        "annotations": dict(inherited.get("annotations") or {}),
-        "finalizers": list(dict.fromkeys(finalizers)),
-        "ownerReferences": [controller_reference(JOB, job.metadata)],
-    }
-    spec = dict(template.get("spec") or {})
+    pod = pod_of(job.spec.template, JOB, job.metadata)
+    meta, spec = pod["metadata"], pod["spec"]
+    meta["finalizers"] = list(dict.fromkeys([*meta.get("finalizers", ()), TRACKING]))
+    told: dict[str, str] = {}
     if not job.spec.backoff_limit and spec.get("restartPolicy") == "OnFailure":
         # Without a retry, the first restart in place would be one attempt too many.
         spec["restartPolicy"] = "Never"
     if index is not None:
-        meta["labels"][INDEX] = meta["annotations"][INDEX] = str(index)
+        told[INDEX] = str(index)
+        meta["labels"] = meta.get("labels", {}) | told
         suffix = f"-{index}-"
         meta["generateName"] = job.metadata.name[: _NAME_LIMIT - len(suffix)] + suffix
         spec["hostname"] = f"{job.metadata.name}-{index}"
@@ -107,10 +98,11 @@ def new_pod(job: Job, index: int | None = None, failed: tuple[int, int] | None =
             if spec.get(kind):
                 spec[kind] = [_told_its_index(container) for container in spec[kind]]
     if failed is not None:
-        meta["annotations"][FAILURES] = str(failed[0])
+        told[FAILURES] = str(failed[0])
         if failed[1]:
-            meta["annotations"][IGNORED_FAILURES] = str(failed[1])
-    return {"metadata": meta, "spec": spec}
+            told[IGNORED_FAILURES] = str(failed[1])
+    meta["annotations"] = meta.get("annotations", {}) | told
+    return pod
 
 
 def _told_its_index(container: Object) -> Object:

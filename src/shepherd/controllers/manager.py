@@ -11,12 +11,15 @@ from shepherd.client.recorder import Recorder
 from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
 from shepherd.controllers.controller import Controller, Reconciler
+from shepherd.controllers.cronjob import CronJobController
 from shepherd.controllers.deployment import DeploymentController
 from shepherd.controllers.disruption import DisruptionController
 from shepherd.controllers.endpoints import EndpointsController
 from shepherd.controllers.endpointslice import EndpointSliceController
 from shepherd.controllers.garbage_collector import GarbageCollector
 from shepherd.controllers.informers import Informers
+from shepherd.controllers.job import JobController
+from shepherd.controllers.job_orphans import JobOrphans
 from shepherd.controllers.namespace import NamespaceController
 from shepherd.controllers.node_ipam import NodeIpam, NodeRanges
 from shepherd.controllers.node_lifecycle import NodeLifecycle
@@ -25,6 +28,7 @@ from shepherd.controllers.replicaset import ReplicaSetController
 from shepherd.controllers.root_ca import RootCaPublisher
 from shepherd.controllers.service_account import ServiceAccountController
 from shepherd.controllers.taint_eviction import TaintEviction
+from shepherd.controllers.ttl_after_finished import TtlAfterFinished
 from shepherd.lib.clock import Clock
 
 
@@ -74,6 +78,7 @@ class ControllerManager:
         nodes = Writer(client, informers.nodes)
         sets = Writer(client, informers.replica_sets)
         deployments = Writer(client, informers.deployments)
+        jobs = Writer(client, informers.jobs)
         node_events = self._recorder("node-controller")
         table: list[Reconciler] = [
             DeploymentController(
@@ -81,6 +86,23 @@ class ControllerManager:
             ),
             ReplicaSetController(
                 informers, pods, sets, self._recorder("replicaset-controller"), clock=clock
+            ),
+            ReplicaSetController(
+                informers,
+                pods,
+                Writer(client, informers.replication_controllers),
+                self._recorder("replication-controller"),
+                clock=clock,
+            ),
+            JobController(informers, pods, jobs, self._recorder("job-controller"), clock=clock),
+            JobOrphans(informers, pods),
+            TtlAfterFinished(informers, jobs, clock=clock),
+            CronJobController(
+                informers,
+                Writer(client, informers.cron_jobs),
+                jobs,
+                self._recorder("cronjob-controller"),
+                clock=clock,
             ),
             EndpointSliceController(informers, Writer(client, informers.slices)),
             EndpointsController(informers, Writer(client, informers.endpoints)),

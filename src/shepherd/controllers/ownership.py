@@ -4,19 +4,36 @@ Source: kubernetes pkg/controller/controller_ref_manager.go. Two workloads whose
 each other's objects never fight: an object with another controller is none of our business.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from shepherd.api.objects import ObjectMeta
+from shepherd.api.objects import LabelSelector, ObjectMeta
 from shepherd.api.resource import Object, Resource
-from shepherd.api.selectors import Selector
-from shepherd.client.informer import Identified
+from shepherd.api.selectors import Selector, selector_of
+from shepherd.client.informer import Identified, Informer
 from shepherd.client.writer import Writer
 
 T = TypeVar("T", bound=Identified)
+
+
+class Selecting(Protocol):
+    """What a spec with a selector has."""
+
+    @property
+    def selector(self) -> LabelSelector | None: ...
+
+
+class Workload(Identified, Protocol):
+    """What owns objects by a selector."""
+
+    @property
+    def spec(self) -> Selecting: ...
+
+
+W = TypeVar("W", bound=Workload)
 
 
 @dataclass(slots=True)
@@ -47,6 +64,24 @@ def claims(owner: ObjectMeta, selector: Selector, candidates: Iterable[T]) -> Cl
     return found
 
 
+def candidates(owner: ObjectMeta, objects: Informer[T]) -> list[T]:
+    """What `claims` is to look at: what names the owner, and the orphans of its namespace."""
+    return objects.by_index("owner", owner.uid) + objects.by_index("orphan", owner.namespace)
+
+
+def concerned(owners: Informer[W], old: Identified | None, new: Identified | None) -> Iterator[str]:
+    """The keys of the owners whom the change of an object from `old` to `new` concerns: those that
+    it names, and if it names none, all that may adopt it."""
+    for version in (old, new):
+        owner = version.metadata.controller if version else None
+        if version and owner and owner.kind == owners.resource.kind:
+            yield f"{version.metadata.namespace}/{owner.name}"
+    if new and not new.metadata.controller and new.metadata.labels:
+        for workload in owners.by_index("namespace", new.metadata.namespace):
+            if selector_of(workload.spec.selector).matches(new.metadata.labels):
+                yield workload.metadata.key
+
+
 def controller_reference(resource: Resource, owner: ObjectMeta) -> Object:
     """The ownerReference by which a child names its controller."""
     return {
@@ -60,9 +95,11 @@ def controller_reference(resource: Resource, owner: ObjectMeta) -> Object:
 
 
 async def settle(
-    resource: Resource, owner: ObjectMeta, found: Claims[T], writer: Writer[T]
-) -> list[T]:
-    """Adopt and release as `found` says; everything that is owned then.
+    resource: Resource, owner: ObjectMeta, found: Claims[T], writer: Writer[T], *,
+    finalizer: str = "",
+) -> list[T]:  # fmt: skip
+    """Adopt and release as `found` says; everything that is owned then. What is adopted gets
+    `finalizer`, what is released loses it.
 
     Before it adopts, it asks the server itself whether the owner still exists: a cache may lag.
     """
@@ -73,9 +110,15 @@ async def settle(
             reference = controller_reference(resource, owner)
             for orphan in found.adopt:
                 patch = owners_patch(orphan.metadata, add=[reference])
+                if finalizer:
+                    kept = [*orphan.metadata.finalizers, finalizer]
+                    patch["metadata"]["finalizers"] = list(dict.fromkeys(kept))
                 owned.append(await writer.patch(orphan.metadata, patch))
     for stranger in found.release:
         patch = owners_patch(stranger.metadata, drop=(owner.uid,))
+        if finalizer in stranger.metadata.finalizers:
+            kept = [name for name in stranger.metadata.finalizers if name != finalizer]
+            patch["metadata"]["finalizers"] = kept
         await writer.patch(stranger.metadata, patch)
     return owned
 

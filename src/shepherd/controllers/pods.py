@@ -18,6 +18,12 @@ def active(pod: Pod) -> bool:
     return not pod.finished and not pod.metadata.deletion_timestamp
 
 
+def relevant(pod: Pod) -> tuple[object, ...]:
+    """All of a pod's changing state that counts for the workload it belongs to."""
+    meta = pod.metadata
+    return meta.labels, meta.owner_references, active(pod), pod.status.phase, ready_since(pod)
+
+
 def ready_since(pod: Pod) -> float | None:
     """When it became ready (epoch seconds), or None while it is not."""
     for condition in pod.status.conditions:

@@ -136,6 +136,20 @@ class Schedule:
                 yield float(moment)
 
 
+def time_zone(name: str) -> tzinfo:
+    """A zone of the IANA data base. Raises ValueError."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    if name.lower() == "local":
+        raise ValueError(
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"unknown time zone {name}") from None
+
+
 def _moment(shown: datetime, zone: tzinfo) -> float:
     """When clocks show this: the first time, or if they never do, when they have passed it."""
     moment = shown.replace(tzinfo=zone).timestamp()

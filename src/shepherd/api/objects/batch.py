@@ -7,6 +7,9 @@ from msgspec import field
 from shepherd.api.objects.meta import Condition, LabelSelector, ObjectMeta, View
 
 
+JOB_CONTROLLER = "kubernetes.io/job-controller"
+
+
 class ExitCodes(View):
     """Of a container that ended with an error."""
 
@@ -57,7 +60,8 @@ class JobSpec(View):
     pod_failure_policy: PodFailurePolicy | None = None
     success_policy: SuccessPolicy | None = None
     pod_replacement_policy: str = "TerminatingOrFailed"
-    managed_by: str = "kubernetes.io/job-controller"
+    managed_by: str = JOB_CONTROLLER
+    """A job that names another is left to that one."""
 
     @property
     def indexed(self) -> bool:
@@ -97,6 +101,11 @@ class Job(View):
             if condition.type in ("Complete", "Failed") and condition.status == "True":
                 return condition
         return None
+
+
+def managed(job: Job) -> bool:
+    """It is for this system's own controller to act on."""
+    return job.spec.managed_by in ("", JOB_CONTROLLER)
 
 
 class CronJobSpec(View):

@@ -65,6 +65,9 @@ class Indexes:
         yield from range(start, limit)
 
 
+NONE = Indexes()
+
+
 def _joined(spans: Iterable[range]) -> tuple[range, ...]:
     """Spans in order of their starts, made disjoint; empty ones are left out."""
     found: list[range] = []

@@ -4,8 +4,8 @@ Source: kubernetes pkg/controller/cronjob.
 """
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import CRON_JOB
 from shepherd.api.kinds.cron import time_zone
+from shepherd.api.kinds.jobs import CRON_JOB
 from shepherd.api.objects.batch import CronJob, Job
 from shepherd.client.recorder import Recorder, reference
 from shepherd.client.workqueue import WorkQueue
@@ -44,9 +44,10 @@ class CronJobController:
         def job_changed(old: Job | None, new: Job | None) -> None:
             if old and new and old.finish == new.finish:
                 return
-            if (job := new or old) and (owner := job.metadata.controller):
-                if owner.kind == CRON_JOB.kind:
-                    queue.add(f"{job.metadata.namespace}/{owner.name}")
+            job = new or old
+            owner = job.metadata.controller if job else None
+            if job and owner and owner.kind == CRON_JOB.kind:
+                queue.add(f"{job.metadata.namespace}/{owner.name}")
 
         self._informers.cron_jobs.on_change(cron_job_changed)
         self._informers.jobs.on_change(job_changed)
@@ -58,8 +59,8 @@ class CronJobController:
         try:
             zone = time_zone(cron_job.spec.time_zone)
         except ValueError as error:
-            name = cron_job.spec.time_zone
-            self._event(cron_job, "Warning", "UnknownTimeZone", f'invalid timeZone: "{name}": {error}')
+            text = f'invalid timeZone: "{cron_job.spec.time_zone}": {error}'
+            self._event(cron_job, "Warning", "UnknownTimeZone", text)
             return None
         changed_at = self._changed.get(cron_job.metadata.uid, 0.0)
         now = self._clock.now()
@@ -76,7 +77,7 @@ class CronJobController:
     def _owned(self, cron_job: CronJob) -> list[Job]:
         uid = cron_job.metadata.uid
         jobs = self._informers.jobs.by_index("owner", uid)
-        return [job for job in jobs if (job.metadata.controller or job.metadata).uid == uid]
+        return [job for job in jobs if (o := job.metadata.controller) and o.uid == uid]
 
     async def _delete(self, cron_job: CronJob, job: Job) -> None:
         if await self._jobs.delete(job.metadata, propagation="Background"):

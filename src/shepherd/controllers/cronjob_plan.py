@@ -11,8 +11,8 @@ from itertools import islice, takewhile
 
 import msgspec
 
-from shepherd.api.kinds import CRON_JOB, JOB
 from shepherd.api.kinds.cron import Schedule
+from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.meta import format_time, parse_time
 from shepherd.api.objects.batch import CronJob, CronJobStatus, Job, JobReference
 from shepherd.api.resource import Object

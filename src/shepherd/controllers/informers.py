@@ -8,13 +8,11 @@ from typing import Any, TypeVar
 
 from shepherd.api.kinds import (
     CONFIG_MAP,
-    CRON_JOB,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     ENDPOINT_SLICE,
     ENDPOINTS,
     EVENT,
-    JOB,
     LEASE,
     NAMESPACE,
     NODE,
@@ -24,6 +22,7 @@ from shepherd.api.kinds import (
     SERVICE_ACCOUNT,
 )
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
+from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
 from shepherd.api.objects import (
     CustomResourceDefinition,

@@ -7,7 +7,8 @@ pkg/controller/job.
 from collections.abc import Iterable
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import JOB, POD
+from shepherd.api.kinds import POD
+from shepherd.api.kinds.jobs import JOB
 from shepherd.api.objects import Pod
 from shepherd.api.objects.batch import Job, managed
 from shepherd.api.selectors import selector_of
@@ -75,9 +76,13 @@ class JobController:
         seen = observe(job, pods)
         end = verdict(seen, now)
         plan = scaling(seen, end, now)
+        if end:
+            # It is announced first: what is stopped because of it is not to count as its cause.
+            await self._write(seen, account(seen, end, now))
         error = await self._scale(job, plan)
-        seen = observe(job, self._claims(job).owned)
-        await self._write(seen, account(seen, end, now))
+        if not end:
+            seen = observe(job, self._claims(job).owned)
+            await self._write(seen, account(seen, end, now))
         if error:
             raise error
         waits = (plan.again, deadline(job, now) if not end else None)

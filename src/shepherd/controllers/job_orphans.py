@@ -4,7 +4,7 @@ Source: kubernetes pkg/controller/job/job_controller.go, syncOrphanPod.
 """
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import JOB
+from shepherd.api.kinds.jobs import JOB
 from shepherd.api.objects import Pod
 from shepherd.api.objects.batch import Job, managed
 from shepherd.client.workqueue import WorkQueue
@@ -30,10 +30,13 @@ class JobOrphans:
                         queue.add(pod.metadata.key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if new and tracked(new):
-                # A pod may be known before its job is; one that is deleted has to be looked after.
-                if new.metadata.controller is None or new.metadata.deletion_timestamp:
-                    queue.add(new.metadata.key)
+            # That a job is not known yet says nothing, until its pod is deleted.
+            if (
+                new
+                and tracked(new)
+                and (new.metadata.controller is None or new.metadata.deletion_timestamp)
+            ):
+                queue.add(new.metadata.key)
 
         self._informers.jobs.on_change(job_changed)
         self._informers.pods.on_change(pod_changed)

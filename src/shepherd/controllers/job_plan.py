@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from shepherd.api.indexes import Indexes
+from shepherd.api.indexes import NONE, Indexes
 from shepherd.api.meta import parse_time
 from shepherd.api.objects import Pod
 from shepherd.api.objects.batch import Job
@@ -45,8 +45,8 @@ class Seen:
     succeeded: int
     failed: int
     """Of all pods that ever were."""
-    done: Indexes = Indexes()
-    failed_indexes: Indexes = Indexes()
+    done: Indexes = NONE
+    failed_indexes: Indexes = NONE
     last_failed: dict[int, Pod] = field(default_factory=dict)
     """Where failures are limited per index: the pod, by index, that is yet to be replaced. It is
     kept until then, because its replacement is to know how often the index has failed."""
@@ -78,8 +78,10 @@ def observe(job: Job, pods: Iterable[Pod]) -> Seen:
         seen.done = _indexes(job, status.completed_indexes) | _of(succeeded)
         seen.succeeded = seen.done.total
     if spec.backoff_limit_per_index is not None:
-        lost = [pod for pod in waiting if in_range(job, pod) and _fails_its_index(job, pod)]
-        seen.failed_indexes = _indexes(job, status.failed_indexes or "") | _of(lost)
+        seen.failed_indexes = _indexes(job, status.failed_indexes or "")
+        if announced(job) is None:
+            lost = [pod for pod in waiting if in_range(job, pod) and _fails_its_index(job, pod)]
+            seen.failed_indexes |= _of(lost)
         seen.last_failed = _last_failed(seen)
     return seen
 
@@ -97,7 +99,7 @@ def _indexes(job: Job, text: str) -> Indexes:
     try:
         return Indexes.parse(text).below(job.spec.completions or 0)
     except ValueError:
-        return Indexes()
+        return NONE
 
 
 def _of(pods: Iterable[Pod]) -> Indexes:
@@ -132,15 +134,21 @@ class Verdict:
     message: str
 
 
+def announced(job: Job) -> Verdict | None:
+    """The end that its status speaks of."""
+    for ending, target in TARGETS.items():
+        found = find(job.status.conditions, target)
+        if found and found.status == "True":
+            return Verdict(ending, found.reason, found.message)
+    return None
+
+
 def verdict(seen: Seen, now: float) -> Verdict | None:
     """The end that is due; None while the job is to go on."""
-    job, spec = seen.job, seen.job.spec
-    for type, target in TARGETS.items():
-        announced = find(job.status.conditions, target)
-        if announced and announced.status == "True":
-            return Verdict(type, announced.reason, announced.message)
+    if end := announced(seen.job):
+        return end
     end = _failure(seen, now)
-    if spec.indexed:
+    if seen.job.spec.indexed:
         end = end or _failure_of_indexes(seen) or _success_by_policy(seen)
     return end or _success(seen)
 

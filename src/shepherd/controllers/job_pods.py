@@ -5,7 +5,7 @@ none is lost that is deleted meanwhile. Source: kubernetes pkg/controller/job (i
 backoff_utils.go).
 """
 
-from shepherd.api.kinds import JOB
+from shepherd.api.kinds.jobs import JOB
 from shepherd.api.meta import parse_time
 from shepherd.api.objects import Pod
 from shepherd.api.objects.batch import Job, JobSpec

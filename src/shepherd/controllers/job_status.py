@@ -17,8 +17,8 @@ from shepherd.api.objects.meta import Condition
 from shepherd.api.resource import Object
 from shepherd.controllers import conditions
 from shepherd.controllers.job_plan import TARGETS, Seen, Verdict, in_range
-from shepherd.controllers.job_policies import reaction
 from shepherd.controllers.job_pods import has_failed, index_of
+from shepherd.controllers.job_policies import reaction
 from shepherd.controllers.pods import active
 
 _UNCOUNTED_LIMIT = 500
@@ -89,9 +89,17 @@ def _note(found: Account, seen: Seen, end: Verdict | None) -> None:
             if pod.status.phase == "Succeeded":
                 if not spec.indexed:  # Of an index, the index itself is the note.
                     notes.succeeded.append(uid)
-            elif has_failed(pod, spec) or (end and end.type == "Failed"):
-                if reaction(spec.pod_failure_policy, pod).counts:
-                    notes.failed.append(uid)
+            elif _failure(pod, seen, end):
+                notes.failed.append(uid)
+
+
+def _failure(pod: Pod, seen: Seen, end: Verdict | None) -> bool:
+    """It is to be counted as failed. So is what had to be stopped because the job failed, and not
+    what was stopped because it was a success without."""
+    spec = seen.job.spec
+    stopped = has_failed(pod, spec) if end is None else end.type == "Failed"
+    lost = stopped or pod.status.phase == "Failed"
+    return lost and reaction(spec.pod_failure_policy, pod).counts
 
 
 def _may_go(seen: Seen, end: Verdict | None, pod: Pod) -> bool:

@@ -23,7 +23,6 @@ from shepherd.controllers.pods import (
     available_in,
     created_at,
     deletion_order,
-    ready_since,
     relevant,
 )
 from shepherd.controllers.templates import labels_of, pod_of

@@ -44,15 +44,18 @@ class _Field(NamedTuple):
     """It was written as `*` or `?`, so it asks for nothing."""
 
 
+_ANY = _Field(frozenset(), True)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """When something recurs. Times are epoch seconds, whole ones."""
 
     minutes: tuple[int, ...] = ()
     hours: tuple[int, ...] = ()
-    days: _Field = _Field(frozenset(), True)
+    days: _Field = _ANY
     months: frozenset[int] = frozenset()
-    weekdays: _Field = _Field(frozenset(), True)
+    weekdays: _Field = _ANY
     every_seconds: int = 0
     """Of `@every`, which has no other field."""
 

@@ -6,7 +6,6 @@ from msgspec import field
 
 from shepherd.api.objects.meta import Condition, LabelSelector, ObjectMeta, View
 
-
 JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 

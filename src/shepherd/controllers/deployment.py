@@ -25,6 +25,7 @@ from shepherd.controllers.ownership import (
     controller_reference,
     settle,
 )
+from shepherd.controllers.pods import unschedulable
 from shepherd.controllers.templates import template_hash
 from shepherd.lib.clock import Clock
 
@@ -59,9 +60,13 @@ class DeploymentController:
                 queue.add(key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if old and not new and (owner := old.metadata.controller):
+            """Recreate waits for the last old pod to go, and what fits on no node is told."""
+            if new and unschedulable(new) == (unschedulable(old) if old else ""):
+                return
+            pod = new or old
+            if pod and (owner := pod.metadata.controller):
                 for item in self.informers.replica_sets.by_index("uid", owner.uid):
-                    set_changed(None, item)  # Recreate waits for the last old pod to go.
+                    set_changed(None, item)
 
         self.informers.deployments.on_change(deployment_changed)
         self.informers.replica_sets.on_change(set_changed)
@@ -251,13 +256,27 @@ class _Rollout:
         present = status.counts(self.sets, self.new)
         found = status.availability(self.deployment, self.conditions, present, self.now)
         found = status.failures(found, self.new, self.sets)
+        found = status.placement(found, present, self._new_pods(), self.now)
         body = status.as_json(self.deployment, present, found, self.collisions)
         if body != status.written(self.deployment):
+            self._say_no_room(found)
             self.deployment = await self.controller.deployments.patch(
                 self.deployment.metadata, {"status": body}, sub="status"
             )
         left = status.deadline_in(self.deployment, found, self.now)
         return None if left is None else left + 1.0
+
+    def _new_pods(self) -> list[Pod]:
+        pods = self.controller.informers.pods
+        return pods.by_index("owner", self.new.metadata.uid) if self.new else []
+
+    def _say_no_room(self, found: list[Condition]) -> None:
+        """An event too when that condition begins: `kubectl describe` shows no messages of
+        conditions."""
+        now = conditions.find(found, status.SCHEDULED)
+        before = conditions.find(self.deployment.status.conditions, status.SCHEDULED)
+        if now and (before is None or before.reason != now.reason):
+            self.controller.event(self.deployment, "Warning", now.reason, now.message)
 
     def _progressing(self, holds: bool, reason: str, message: str) -> None:
         if self.deployment.spec.progress_deadline_seconds != status.NO_DEADLINE:

@@ -32,6 +32,14 @@ def ready_since(pod: Pod) -> float | None:
     return None
 
 
+def unschedulable(pod: Pod) -> str:
+    """Why it fits on no node, in the scheduler's words; empty if it has one or may yet get one."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+            return condition.message if condition.status == "False" else ""
+    return ""
+
+
 def available_in(pod: Pod, min_ready_seconds: int, now: float) -> float | None:
     """The seconds until it has been ready for long enough: 0 when it has, None if not ready."""
     since = ready_since(pod)

@@ -93,11 +93,12 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
             dialer=dialer,
             tokens=tokens,
             signer=CertificateSigner(pki) if pki else None,
+            front_proxy=pki,
         )
         await api.start()
         async with background(*_loops(config, api, pki, bound)):
             httpd = await serve(
-                Joining(pki, token, api.handle).handle if pki else api.handle,
+                Joining(pki, token, api.handle, store).handle if pki else api.handle,
                 sock=sock,
                 ssl=pki.serving_context() if pki else None,
                 streamed=streams_body,

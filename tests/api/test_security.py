@@ -20,7 +20,7 @@ from shepherd.lib.httpd import serve
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import CredentialAuthenticator
-from shepherd.server.authorization import BuiltinAuthorizer
+from shepherd.server.authorization.chain import authorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki
@@ -61,7 +61,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
         clock=clock,
         random=random,
         authenticator=CredentialAuthenticator(store, accounts=accounts),
-        authorizer=BuiltinAuthorizer(store),
+        authorizer=authorizer(store),
     )
     await api.start()
     token = join_token(tmp_path / "join-token", pki)

@@ -17,7 +17,10 @@ from shepherd.server import bootstrap
 from shepherd.server.access import Access, Signer
 from shepherd.server.accounts import PodAccounts
 from shepherd.server.admission import Admission
-from shepherd.server.auth import Authenticator, Authorizer
+from shepherd.server.auth import Authenticator
+from shepherd.server.authorization.actions import Authorizer
+from shepherd.server.authorization.escalation import Escalation
+from shepherd.server.authorization.reconcile import lay_policy
 from shepherd.server.config import ServerConfig
 from shepherd.server.customresources import CustomResources
 from shepherd.server.discovery import Discovery, openapi
@@ -65,8 +68,7 @@ class ApiServer:
         self._store = store
         self._config = config
         self._clock = clock
-        self._authenticator = authenticator
-        self._authorizer = authorizer
+        self._random = random
         # What agents measure is listed only where they can be asked: clients rely on it.
         self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
         self._routes = Routes(self._served)
@@ -79,6 +81,7 @@ class ApiServer:
             self._services,
             self._definitions.reserve,
             PodAccounts(store, clock, random, tokens=config.pod_tokens),
+            Escalation(store, authorizer) if authorizer else None,
         )
         self._webhooks = Webhooks(store)
         versions = Versions(self._webhooks.convert)
@@ -99,6 +102,7 @@ class ApiServer:
         """Make what must exist; then the server is ready."""
         await self._services.load(self._store)
         await self._definitions.load()
+        await lay_policy(self._store, self._clock.now(), self._random)
         await bootstrap.make(self._registry, self._config)
         self._ready = True
 
@@ -128,19 +132,12 @@ class ApiServer:
             return json_answer(errors.internal("the server's log says more").status(), 500)
 
     async def _serve(self, request: Request) -> Response:
-        path = request.path
-        user = await self._authenticator.authenticate(request)
-        if path.startswith(_HEALTH):
-            return self._health(path, "verbose" in dict(request.query))
-        if path in ("/version", "/version/"):  # kr8s asks with a slash
-            return json_answer(VERSION)
+        access = self._handlers.access
+        user = await access.identify(request)
         route = self._routes.find(request)
+        await access.admit(user, request, route)
         if route is None:
             return self._document(request)
-        if self._authorizer:
-            await self._authorizer.authorize(
-                user, route.verb, route.resource, route.namespace, route.name, route.sub
-            )
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)
@@ -156,10 +153,16 @@ class ApiServer:
         return await serve(self._handlers, call)
 
     def _document(self, request: Request) -> Response:
-        """What is served beside objects: what the API has, and what agents must know of it."""
+        """What is served beside objects: how the server is, what it has, and what agents must know
+        of it."""
+        path = request.path
+        if path.startswith(_HEALTH):
+            return self._health(path, "verbose" in dict(request.query))
+        if path in ("/version", "/version/"):  # kr8s asks with a slash
+            return json_answer(VERSION)
         if response := self._discovery.answer(request) or openapi(request, self._served):
             return response
-        if request.path == "/shepherd/v1/cluster":
+        if path == "/shepherd/v1/cluster":
             return json_answer(self._config.document())
         raise errors.path_not_found()
 

@@ -135,7 +135,7 @@ async def test_a_joined_agent_does_a_nodes_work_and_no_more(
     await client.patch(NODE, "n1", None, {"status": {"phase": "Running"}}, sub="status")
     lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}}
     await client.create(LEASE, lease)
-    assert (await client.list(POD)).items == []
+    assert (await client.list(POD, field_selector="spec.nodeName=n1")).items == []
     forbidden = [
         client.create(NODE, {"metadata": {"name": "n2"}}),
         client.create(LEASE, lease | {"metadata": lease["metadata"] | {"name": "n2"}}),
@@ -172,7 +172,7 @@ async def test_an_agent_renews_its_certificate_with_the_old_one(
     await cancel_and_wait(renewing)
     await client.transport.close()
     renewed = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))
-    assert (await renewed.list(POD)).items == []
+    assert (await renewed.list(POD, field_selector="spec.nodeName=n1")).items == []
     await renewed.transport.close()
 
 

@@ -105,6 +105,8 @@ def test_a_startup_probe_that_never_succeeds(on_node: OnNode) -> None:
 
 
 def test_56_a_probe_that_hangs_fails(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#43811, #94080, #107306, #51901."""
+
     async def scenario(node: Scene) -> None:
         probe = {
             "exec": {"command": ["sh", "-c", "sleep 60"]},

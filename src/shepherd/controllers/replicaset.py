@@ -36,7 +36,7 @@ _COALESCE_SECONDS = 0.02
 _BURST = 500
 """Pods created or deleted in one go."""
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_FAILURE_WINDOW_SECONDS = 600.0
+_FAILURE_WINDOW_SECONDS = 3600.0
 _CREATION_BACKOFF = Backoff(initial=1.0, cap=300.0)
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -76,7 +76,7 @@ def creation_pause(replicas: int, owned: list[Pod], now: float) -> float:
     """The seconds to wait before more pods are made, because earlier ones were rejected or failed.
 
     As many failures as replicas are forgiven (a node was lost, pods were evicted); each further
-    round of them within ten minutes doubles the pause.
+    round of them within an hour doubles the pause, up to five minutes.
     """
     births = [created_at(pod) for pod in owned if pod.status.phase == "Failed"]
     recent = [birth for birth in births if now - birth < _FAILURE_WINDOW_SECONDS]

@@ -31,6 +31,7 @@ from shepherd.server.dynamic.chain import DynamicAdmission
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
+from shepherd.server.openapi_v2 import OpenApiV2
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
 from shepherd.server.served import Served
@@ -76,6 +77,7 @@ class ApiServer:
         self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
         self._routes = Routes(self._served)
         self._discovery = Discovery(self._served)
+        self._openapi_v2 = OpenApiV2(self._served, clock)
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
@@ -122,6 +124,7 @@ class ApiServer:
             async with asyncio.TaskGroup() as group:
                 group.create_task(upkeep(self._store, self._clock))
                 group.create_task(self._definitions.run(self._registry))
+                group.create_task(self._openapi_v2.run())
         finally:
             await self._callouts.close()
 
@@ -147,7 +150,7 @@ class ApiServer:
         route = self._routes.find(request)
         await access.admit(user, request, route)
         if route is None:
-            return self._document(request)
+            return await self._document(request)
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)
@@ -162,7 +165,7 @@ class ApiServer:
             raise errors.method_not_allowed(request.method)
         return await serve(self._handlers, call)
 
-    def _document(self, request: Request) -> Response:
+    async def _document(self, request: Request) -> Response:
         """What is served beside objects: how the server is, what it has, and what agents must know
         of it."""
         path = request.path
@@ -170,6 +173,8 @@ class ApiServer:
             return self._health(path, "verbose" in dict(request.query))
         if path in ("/version", "/version/"):  # kr8s asks with a slash
             return json_answer(VERSION)
+        if path == "/openapi/v2":
+            return await self._openapi_v2.answer(request)
         if response := self._discovery.answer(request) or openapi(request, self._served):
             return response
         if path == "/shepherd/v1/cluster":

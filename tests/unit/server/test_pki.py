@@ -168,6 +168,8 @@ def test_a_second_start_changes_nothing_and_needs_no_cryptography(
 
 
 def test_new_addresses_renew_the_serving_certificate_alone(tmp_path: Path) -> None:
+    """kubernetes-sigs/kind#2045; canonical/microk8s#5524: the host's address changed between
+    starts."""
     old = Pki.open(tmp_path / "pki", clock=SystemClock(), hosts=("192.0.2.1",))
     admin, ca = old.admin, old.ca
     new = Pki.open(tmp_path / "pki", clock=SystemClock(), hosts=("192.0.2.2",))

@@ -80,13 +80,20 @@ class Document:
         return gzip.decompress(self.packed)
 
 
-def openapi_index(groups: Mapping[tuple[str, str], Mapping[str, Resource]]) -> bytes:
-    """The body of `/openapi/v3`. `groups` are the resources by group and version."""
+def openapi_index(
+    groups: Mapping[tuple[str, str], Mapping[str, Resource]],
+    elsewhere: Iterable[tuple[str, str]] = (),
+) -> bytes:
+    """The body of `/openapi/v3`. `groups` are the resources by group and version; other servers
+    say what those `elsewhere` are."""
     paths = {}
     for (group, version), resources in sorted(groups.items()):
         path = f"apis/{group}/{version}" if group else f"api/{version}"
         digest = hash_of(group, version, tuple(resources.values()))
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+    for group, version in elsewhere:
+        path = f"apis/{group}/{version}"
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}"}
     return msgspec.json.encode({"paths": paths})
 
 

@@ -148,7 +148,7 @@ def test_what_is_no_signing_request_is_refused(pki: Pki, request_text: str) -> N
 
 def test_only_the_owner_can_read_the_directory(pki: Pki, directory: Path) -> None:
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert [stat.S_IMODE(file.stat().st_mode) for file in directory.iterdir()] == [0o600] * 6
+    assert [stat.S_IMODE(file.stat().st_mode) for file in directory.iterdir()] == [0o600] * 8
 
 
 def test_a_second_start_changes_nothing_and_needs_no_cryptography(

@@ -2,6 +2,7 @@
 
 from shepherd.api.meta import parse_time
 from shepherd.api.objects import Pod
+from shepherd.controllers import conditions
 
 
 def active(pod: Pod) -> bool:
@@ -17,10 +18,22 @@ def relevant(pod: Pod) -> tuple[object, ...]:
 
 def ready_since(pod: Pod) -> float | None:
     """When it became ready (epoch seconds), or None while it is not."""
-    for condition in pod.status.conditions:
-        if condition.type == "Ready" and condition.status == "True":
-            return parse_time(condition.last_transition_time or "1970-01-01T00:00:00Z")
-    return None
+    condition = conditions.find(pod.status.conditions, "Ready")
+    if condition is None or condition.status != "True":
+        return None
+    return parse_time(condition.last_transition_time or "1970-01-01T00:00:00Z")
+
+
+def never_ready(pod: Pod) -> bool:
+    """It has not been ready once: a condition's time moves with its status, and that of Ready still
+    stands where the pod began. In doubt it has been."""
+    condition = conditions.find(pod.status.conditions, "Ready")
+    if condition is None:
+        return True
+    since = condition.last_transition_time
+    began = pod.status.start_time or pod.metadata.creation_timestamp
+    unmoved = since is None or began is None or parse_time(since) <= parse_time(began)
+    return condition.status != "True" and unmoved
 
 
 def unschedulable(pod: Pod) -> str:

@@ -1,8 +1,8 @@
 """`ControlPlane`: API server and controllers in one process over a store in memory.
 
-`StandInNodes` takes the place of scheduler and agents: it binds pods to nodes in turn, and reports
-them as running and ready, or as whatever a test has it report. All in the loop's own time: under
-`run_virtual` hours pass in milliseconds.
+`StandInNodes` takes the place of scheduler and agents: it binds pods to nodes in turn (daemons to
+their own), and reports them as running and ready, or as whatever a test has it report. All in the
+loop's own time: under `run_virtual` hours pass in milliseconds.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from shepherd.api.objects import Pod
 from shepherd.api.resource import Object, Resource
 from shepherd.client.informer import Informer
 from shepherd.client.workqueue import WorkQueue
+from shepherd.controllers.daemonset_pods import node_of
 from shepherd.controllers.manager import ControllerConfig, ControllerManager
 from shepherd.lib.backoff import Backoff
 from shepherd.testing.parts import Parts, PartsConfig
@@ -213,7 +214,8 @@ class StandInNodes:
     async def _advance(self, pod: Pod) -> None:
         meta = pod.metadata
         if not pod.spec.node_name:
-            name = next(name for name in self._order if name in self._alive)
+            turn = (name for name in self._order if name in self._alive)
+            name = node_of(pod) or next(turn)
             target = {"kind": "Node", "apiVersion": "v1", "name": name}
             body = {"kind": "Binding", "apiVersion": "v1", "target": target}
             body["metadata"] = {"name": meta.name, "namespace": meta.namespace}

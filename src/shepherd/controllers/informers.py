@@ -23,6 +23,7 @@ from shepherd.api.kinds import (
 )
 from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
+from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.kinds.rbac import CLUSTER_ROLE
 from shepherd.api.kinds.replicationcontrollers import CONTROLLER_REVISION, REPLICATION_CONTROLLER
 from shepherd.api.kinds.statefulsets import STATEFUL_SET
@@ -42,6 +43,7 @@ from shepherd.api.objects import (
     Service,
     StatefulSet,
 )
+from shepherd.api.objects.batch import CronJob, Job
 from shepherd.api.objects.network import Endpoints
 from shepherd.api.objects.policy import PodDisruptionBudget
 from shepherd.api.objects.rbac import Role
@@ -86,6 +88,8 @@ class Informers:
         self.deployments = self._add(DEPLOYMENT, Deployment)
         self.replica_sets = self._add(REPLICA_SET, ReplicaSet)
         self.replication_controllers = self._add(REPLICATION_CONTROLLER, ReplicationController)
+        self.jobs = self._add(JOB, Job)
+        self.cron_jobs = self._add(CRON_JOB, CronJob)
         self.stateful_sets = self._add(STATEFUL_SET, StatefulSet)
         self.daemon_sets = self._add(DAEMON_SET, DaemonSet)
         self.revisions = self._add(CONTROLLER_REVISION, ControllerRevision)

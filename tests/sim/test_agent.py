@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.api.kinds import LEASE, NODE, POD
+from shepherd.api.kinds import EVENT, LEASE, NODE, POD
 from shepherd.runtime.base import SheepError
 from shepherd.testing.virtual import eventually
 
@@ -354,6 +354,23 @@ def test_a_forgotten_node_registers_again(on_node: OnNode) -> None:
             return bool(found.get("status", {}).get("capacity"))
 
         await eventually(reported)
+
+    on_node(scenario)
+
+
+def test_the_node_tells_when_it_changes(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.agent.ready()
+
+        async def told() -> bool:
+            found = (await node.client.list(EVENT, "default")).items
+            texts = [e["message"] for e in found if e["involvedObject"]["kind"] == "Node"]
+            return texts == [
+                "Node n1 status is now: NodeNotReady",
+                "Node n1 status is now: NodeReady",
+            ]
+
+        await eventually(told)
 
     on_node(scenario)
 

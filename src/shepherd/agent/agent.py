@@ -97,6 +97,7 @@ class Agent:
             random=random,
             endpoint_port=lambda: self._port,
             network_ready=network_ready,
+            recorder=self._node.recorder,
         )
         self.handle = Endpoints(self._node, self._pods, insecure=ssl is None).handle
         """The agent's own endpoints, as a `lib.http.Handler`."""

@@ -11,7 +11,9 @@ from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
+from shepherd.controllers.clusterrole_aggregation import ClusterRoleAggregation
 from shepherd.controllers.controller import Controller, Reconciler
+from shepherd.controllers.cronjob import CronJobController
 from shepherd.controllers.daemonset import DaemonSetController
 from shepherd.controllers.deployment import DeploymentController
 from shepherd.controllers.disruption import DisruptionController
@@ -19,6 +21,8 @@ from shepherd.controllers.endpoints import EndpointsController
 from shepherd.controllers.endpointslice import EndpointSliceController
 from shepherd.controllers.garbage_collector import GarbageCollector
 from shepherd.controllers.informers import Informers
+from shepherd.controllers.job import JobController
+from shepherd.controllers.job_orphans import JobOrphans
 from shepherd.controllers.namespace import NamespaceController
 from shepherd.controllers.node_ipam import NodeIpam, NodeRanges
 from shepherd.controllers.node_lifecycle import NodeLifecycle
@@ -28,6 +32,7 @@ from shepherd.controllers.root_ca import RootCaPublisher
 from shepherd.controllers.service_account import ServiceAccountController
 from shepherd.controllers.statefulset import StatefulSetController
 from shepherd.controllers.taint_eviction import TaintEviction
+from shepherd.controllers.ttl_after_finished import TtlAfterFinished
 from shepherd.lib.clock import Clock
 
 
@@ -78,6 +83,7 @@ class ControllerManager:
         node_events = self._recorder("node-controller")
         table: list[Reconciler] = [
             *self._workloads(pods),
+            *self._batch(pods),
             EndpointSliceController(informers, Writer(client, informers.slices)),
             EndpointsController(informers, Writer(client, informers.endpoints)),
             NodeLifecycle(
@@ -103,6 +109,7 @@ class ControllerManager:
             ),
             DisruptionController(client, informers, Writer(client, informers.budgets), clock=clock),
             ServiceAccountController(informers, Writer(client, informers.service_accounts)),
+            ClusterRoleAggregation(informers, Writer(client, informers.cluster_roles)),
         ]
         if config.pod_cidr:
             ranges = NodeRanges(config.pod_cidr, config.node_cidr_prefix)
@@ -147,6 +154,20 @@ class ControllerManager:
                 revisions,
                 self._recorder("daemonset-controller"),
                 clock=clock,
+            ),
+        ]
+
+    def _batch(self, pods: Writer[Pod]) -> list[Reconciler]:
+        """What makes pods that come to an end."""
+        informers, clock = self.informers, self._clock
+        jobs = Writer(self._client, informers.jobs)
+        cron_jobs = Writer(self._client, informers.cron_jobs)
+        return [
+            JobController(informers, pods, jobs, self._recorder("job-controller"), clock=clock),
+            JobOrphans(informers, pods),
+            TtlAfterFinished(informers, jobs, clock=clock),
+            CronJobController(
+                informers, cron_jobs, jobs, self._recorder("cronjob-controller"), clock=clock
             ),
         ]
 

@@ -24,7 +24,7 @@ from shepherd.controllers.daemonset_pods import node_of
 from shepherd.controllers.manager import ControllerConfig, ControllerManager
 from shepherd.lib.backoff import Backoff
 from shepherd.testing.parts import Parts, PartsConfig
-from shepherd.testing.virtual import VirtualClock, eventually
+from shepherd.testing.virtual import EPOCH, VirtualClock, eventually
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _RENEW_SECONDS = 10.0
@@ -51,12 +51,14 @@ class ControlPlane:
         *,
         seed: int = 1,
         controllers: bool = True,
+        epoch: float = EPOCH,
     ) -> AsyncIterator["ControlPlane"]:
-        """Started, and stopped at the end; the API alone, without `controllers`."""
+        """Started, and stopped at the end; the API alone, without `controllers`. `epoch` is when
+        virtual time begins."""
         settings = PartsConfig(seed=seed, controllers=config or ControllerConfig())
         with TemporaryDirectory() as directory:
             async with asyncio.TaskGroup() as group:
-                parts = Parts(group, Path(directory), clock=VirtualClock(), config=settings)
+                parts = Parts(group, Path(directory), clock=VirtualClock(epoch), config=settings)
                 await parts.start_server()
                 if controllers:
                     parts.start_controllers()

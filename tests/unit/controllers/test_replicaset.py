@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from shepherd.api.objects import Pod, ReplicaSet, decode
-from shepherd.controllers.replicaset import creation_pause, deletion_order, scaling, status_of
+from shepherd.controllers.pods import deletion_order
+from shepherd.controllers.replicaset import creation_pause, scaling, status_of
 
 NOW = 1_767_225_600.0
 """2026-01-01T00:00:00Z"""

@@ -49,7 +49,8 @@ def _command(released: bool, kubeconfig: Path) -> Command:
     kind.chmod(0o755)
     (folder / "kubectl-v1.25.3").symlink_to(python.parent / "kubectl")
     shutil.copy(kubeconfig, folder / "kubeconfig")
-    arguments = ("kr8s", "-o", "addopts=", "--keep-cluster", "--timeout=60")
+    # Its own CI runs it with --reruns=3 too.
+    arguments = ("kr8s", "-o", "addopts=", "--keep-cluster", "--timeout=60", "--reruns=3")
     return Command(python, source, arguments)
 
 

@@ -7,6 +7,7 @@ another's to work in. Each process is in a network namespace of its own.
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from subprocess import SubprocessError
 
 from bench.programs import enter_own_network
 
@@ -51,5 +52,5 @@ def _alone(one: Suite, arguments: list[str]) -> Outcome:
     try:
         with standalone() as program:
             return suite.run(one, program.kubeconfig, arguments)
-    except (AssertionError, OSError) as error:
+    except (AssertionError, OSError, SubprocessError) as error:
         return Outcome.failure(one, "its cluster", str(error))

@@ -91,7 +91,7 @@ class Outcome:
         passed = {test: state for test, state in first.states.items() if state == "passed"}
         return replace(
             self,
-            states=self.states | passed,
+            states={**self.states, **passed},
             reasons={**first.reasons, **self.reasons},
             seconds=first.seconds + self.seconds,
         )

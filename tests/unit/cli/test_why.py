@@ -45,6 +45,17 @@ def test_a_pending_pod_names_every_node_and_who_holds_the_port(sheepctl: Any) ->
     ]
 
 
+def test_who_may_not_see_the_nodes_reads_what_the_scheduler_said(sheepctl: Any) -> None:
+    unfit = {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.",
+    }  # fmt: skip
+    sheepctl.given("Pod", "p", spec=spec(), status={"conditions": [unfit]})
+    sheepctl.forbidden.add("/api/v1/nodes")
+    out = sheepctl("why", "pod/p").out
+    assert "0/3 nodes are available\n  - 1 Insufficient cpu\n  - 2 node(s) were" in out
+
+
 def test_what_a_pod_waits_for_besides_a_node() -> None:
     assert lines(unplaced({"spec": {}}, {})) == ["there are no nodes"]
     gated = {"spec": {"schedulingGates": [{"name": "quota"}]}}

@@ -19,6 +19,7 @@ from shepherd.api.kinds import (
     SECRET,
     SERVICE,
 )
+from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.resource import Resource
 
 TEMPLATE: dict[str, Any] = {
@@ -116,13 +117,22 @@ def test_strategies(strategy: dict[str, Any], message: str) -> None:
     assert message in found(DEPLOYMENT, deployment(strategy=strategy))
 
 
-def test_a_host_port_and_a_surge_are_warned_of() -> None:
+@pytest.mark.parametrize(
+    ("resource", "field"), [(DEPLOYMENT, "strategy"), (DAEMON_SET, "updateStrategy")]
+)
+def test_a_host_port_and_a_surge_are_warned_of(resource: Resource, field: str) -> None:
+    """kubernetes/ingress-nginx#4626; rancher/rancher#14048: the new pod waits for the port of the
+    old one."""
     container = {"name": "a", "image": "a", "ports": [{"containerPort": 80, "hostPort": 80}]}
     obj = deployment(template=TEMPLATE | {"spec": {"containers": [container]}})
-    DEPLOYMENT.default(obj)
-    assert "hostPort" in DEPLOYMENT.warnings(obj)[0]
-    obj["spec"]["strategy"]["rollingUpdate"]["maxSurge"] = 0
-    assert DEPLOYMENT.warnings(obj) == []
+    resource.default(obj)
+    rolling = obj["spec"][field]["rollingUpdate"]
+    rolling |= {"maxSurge": 1, "maxUnavailable": 0}
+    [warning] = resource.warnings(obj)
+    assert warning.startswith(f"spec.{field}.rollingUpdate.maxSurge: pods with a hostPort cannot ")
+    assert warning.endswith("set maxSurge to 0 and maxUnavailable to 1")
+    rolling["maxSurge"] = 0
+    assert resource.warnings(obj) == []
 
 
 def service(**spec: Any) -> dict[str, Any]:
@@ -200,6 +210,8 @@ def b64(text: str) -> str:
 
 
 def test_string_data_is_laid_over_data_and_not_kept() -> None:
+    """kubernetes/kubernetes#89938: write-only, and laid over what data has.
+    kubernetes/kubernetes#37216: an empty value is a value."""
     obj = {"data": {"a": b64("old"), "b": b64("b")}, "stringData": {"a": "new", "c": ""}}
     SECRET.default(obj)
     assert obj == {"type": "Opaque", "data": {"a": b64("new"), "b": b64("b"), "c": ""}}

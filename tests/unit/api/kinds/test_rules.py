@@ -20,6 +20,7 @@ from shepherd.api.kinds import (
     SERVICE,
 )
 from shepherd.api.kinds.daemonsets import DAEMON_SET
+from shepherd.api.kinds.statefulsets import STATEFUL_SET
 from shepherd.api.resource import Resource
 
 TEMPLATE: dict[str, Any] = {
@@ -115,6 +116,23 @@ def test_a_workload_keeps_its_selector(resource: Resource) -> None:
 )
 def test_strategies(strategy: dict[str, Any], message: str) -> None:
     assert message in found(DEPLOYMENT, deployment(strategy=strategy))
+
+
+def test_pods_of_a_stateful_set_may_mount_its_claims_and_nothing_else_that_is_not_there() -> None:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "none")]
+    container = {"name": "a", "image": "a", "volumeMounts": mounts}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }  # fmt: skip
+    template = TEMPLATE | {"spec": {"containers": [container]}}
+    obj = deployment(template=template, volumeClaimTemplates=[claim])
+    STATEFUL_SET.default(obj)
+    assert found(STATEFUL_SET, obj) == [
+        'spec.template.spec.containers[0].volumeMounts[1].name: Not found: "none"'
+    ]
 
 
 @pytest.mark.parametrize(

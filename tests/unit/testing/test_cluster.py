@@ -155,8 +155,6 @@ def test_a_test_that_fails_says_so_itself() -> None:
 def test_impossible_wishes_are_refused() -> None:
     with pytest.raises(ValueError, match="choose one of hollow, oci"):
         Cluster(runtime="docker")
-    with pytest.raises(ValueError, match="one node"):
-        Cluster(nodes=2, runtime="oci")
 
 
 def test_settings_are_those_of_the_libraries(cluster: Cluster) -> None:

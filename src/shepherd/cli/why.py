@@ -63,7 +63,7 @@ class Inquiry:
         told = reasons.warnings(events, self.now, known=obj)
         if resource is POD:
             return await self._pod(obj, told)
-        found = reasons.conditions(obj)
+        found = reasons.held_back(obj) + reasons.conditions(obj)
         if resource is SERVICE:
             found += await self._service(obj)
         elif "template" in (obj.get("spec") or {}) or resource is CRON_JOB:
@@ -211,7 +211,10 @@ def state(resource: Resource, obj: Object) -> str:
         return f"{summary.status}, {summary.ready} of {summary.total} containers ready"
     if resource is DEPLOYMENT:
         return progress(obj).text
-    return str((obj.get("status") or {}).get("phase") or "")
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if "replicas" in spec and "replicas" in status:
+        return f"{status.get('readyReplicas') or 0} of {spec['replicas']} pods ready"
+    return str(status.get("phase") or "")
 
 
 def _ready(pod: Object) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from shepherd.api.kinds import CONFIG_MAP, POD
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Resource
-from shepherd.cli.reasons import conditions, lines, not_running, staying, unplaced
+from shepherd.cli.reasons import conditions, held_back, lines, not_running, staying, unplaced
 
 SITE = Resource("example.com", "v1", "Site", "sites")
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -176,6 +176,17 @@ def test_what_is_well_has_nothing_against_it(sheepctl: Any) -> None:
     assert sheepctl("why", "cm/c").out == "configmap/c\n  nothing stands against it\n"
     result = sheepctl("why", "cm/none")
     assert (result.code, result.out) == (1, "")
+
+
+def test_what_the_spec_holds_back_and_an_unwell_phase_are_told(sheepctl: Any) -> None:
+    assert lines(held_back({"spec": {"suspend": True}})) == [
+        "it is suspended: spec.suspend is true"
+    ]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    sheepctl.given("PersistentVolumeClaim", "data", spec=claim, status={"phase": "Pending"})
+    out = sheepctl("why", "pvc/data").out
+    assert out == "persistentvolumeclaim/data: Pending\n  it is Pending: no cause is told\n"
+    assert lines(held_back({"status": {"phase": "Active"}})) == []
 
 
 def test_conditions_are_read_by_what_their_type_means() -> None:

@@ -86,7 +86,7 @@ def test_workloads(resource: Resource, spec: dict[str, Any], message: str) -> No
 
 @pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 def test_a_workload_keeps_its_selector(resource: Resource) -> None:
-    """kubernetes/kubernetes#24152, #30028, #36859, #34466."""
+    """kubernetes/kubernetes#34466: another selector would leave its pods to nobody."""
     obj = deployment(selector={"matchLabels": {"app": "new"}})
     [message] = changes(resource, obj, deployment())
     fixed = 'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'
@@ -145,6 +145,23 @@ def test_who_asks_for_claims_is_told_that_nothing_fills_them() -> None:
 )
 def test_strategies(strategy: dict[str, Any], message: str) -> None:
     assert message in found(DEPLOYMENT, deployment(strategy=strategy))
+
+
+def test_pods_of_a_stateful_set_may_mount_its_claims_and_nothing_else_that_is_not_there() -> None:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "none")]
+    container = {"name": "a", "image": "a", "volumeMounts": mounts}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }  # fmt: skip
+    template = TEMPLATE | {"spec": {"containers": [container]}}
+    obj = deployment(template=template, volumeClaimTemplates=[claim])
+    STATEFUL_SET.default(obj)
+    assert found(STATEFUL_SET, obj) == [
+        'spec.template.spec.containers[0].volumeMounts[1].name: Not found: "none"'
+    ]
 
 
 @pytest.mark.parametrize(

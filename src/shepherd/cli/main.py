@@ -18,6 +18,7 @@ COMMANDS = {
     "get": "List objects as tables, YAML or JSON",
     "image": "Load and list images on nodes",
     "info": "Show what cluster this is and how it is doing",
+    "label": "Set and remove labels",
     "logs": "Show what containers print",
     "nodes": "Show the nodes and what is free on them",
     "port-forward": "Lead ports of this machine to a pod",

@@ -76,9 +76,12 @@ def _slashed(argument: str, among: Sequence[Resource]) -> Target:
 
 def _resources(kinds: str, among: Sequence[Resource], *, categories: bool) -> Iterator[Resource]:
     for kind in kinds.split(","):
-        members = [resource for resource in among if kind in resource.categories]
-        if categories and members:
-            yield from {resource.storage: resource for resource in reversed(members)}.values()
+        members: dict[str, Resource] = {}
+        for resource in among if categories else ():
+            if kind in resource.categories:
+                members.setdefault(resource.storage, resource)  # preferred versions come first
+        if members:
+            yield from members.values()
         else:
             yield find_resource(kind, among)
 

@@ -115,6 +115,18 @@ def test_what_nobody_defines_is_told(sheepctl: Any) -> None:
     assert sheepctl("delete", "tube/t1").code == 2
 
 
+def test_labels_are_set_and_removed_of_any_kind(tubes: Any) -> None:
+    assert tubes("label", "tube/t1", "cm/kube-root-ca.crt", "b=2").code == 1  # there is no such cm
+    assert tubes("label", "tube", "t1", "app-", "c=3").out == "tube.example.com/t1 labeled\n"
+    assert tubes("get", "tube", "-l", "b=2,c=3,!app", "-o", "name").out == "tube.example.com/t1\n"
+    taken = tubes("label", "tube/t1", "c=4")
+    message = "tube.example.com/t1 has c=3 already: --overwrite changes that"
+    assert (taken.code, taken.err) == (1, f"sheepctl: {message}\n")
+    assert tubes("label", "tube/t1", "c=4", "--overwrite").code == 0
+    assert tubes("label", "tube/t1").code == 2
+    assert tubes("label", "tubes", "a=b").code == 2
+
+
 # -- jsonpath ----------------------------------------------------------------------------------
 
 PODS = {

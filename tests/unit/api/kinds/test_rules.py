@@ -19,6 +19,8 @@ from shepherd.api.kinds import (
     SECRET,
     SERVICE,
 )
+from shepherd.api.kinds.daemonsets import DAEMON_SET
+from shepherd.api.kinds.statefulsets import STATEFUL_SET
 from shepherd.api.resource import Resource
 
 TEMPLATE: dict[str, Any] = {
@@ -81,6 +83,7 @@ def test_workloads(resource: Resource, spec: dict[str, Any], message: str) -> No
 
 @pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
 def test_a_workload_keeps_its_selector(resource: Resource) -> None:
+    """kubernetes/kubernetes#34466: another selector would leave its pods to nobody."""
     obj = deployment(selector={"matchLabels": {"app": "new"}})
     assert changes(resource, obj, deployment()) == [
         'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'
@@ -116,15 +119,39 @@ def test_strategies(strategy: dict[str, Any], message: str) -> None:
     assert message in found(DEPLOYMENT, deployment(strategy=strategy))
 
 
-def test_a_host_port_and_a_surge_are_warned_of() -> None:
+def test_pods_of_a_stateful_set_may_mount_its_claims_and_nothing_else_that_is_not_there() -> None:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "none")]
+    container = {"name": "a", "image": "a", "volumeMounts": mounts}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }  # fmt: skip
+    template = TEMPLATE | {"spec": {"containers": [container]}}
+    obj = deployment(template=template, volumeClaimTemplates=[claim])
+    STATEFUL_SET.default(obj)
+    assert found(STATEFUL_SET, obj) == [
+        'spec.template.spec.containers[0].volumeMounts[1].name: Not found: "none"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "field"), [(DEPLOYMENT, "strategy"), (DAEMON_SET, "updateStrategy")]
+)
+def test_a_host_port_and_a_surge_are_warned_of(resource: Resource, field: str) -> None:
     """kubernetes/ingress-nginx#4626; rancher/rancher#14048: the new pod waits for the port of the
     old one."""
     container = {"name": "a", "image": "a", "ports": [{"containerPort": 80, "hostPort": 80}]}
     obj = deployment(template=TEMPLATE | {"spec": {"containers": [container]}})
-    DEPLOYMENT.default(obj)
-    assert "hostPort" in DEPLOYMENT.warnings(obj)[0]
-    obj["spec"]["strategy"]["rollingUpdate"]["maxSurge"] = 0
-    assert DEPLOYMENT.warnings(obj) == []
+    resource.default(obj)
+    rolling = obj["spec"][field]["rollingUpdate"]
+    rolling |= {"maxSurge": 1, "maxUnavailable": 0}
+    [warning] = resource.warnings(obj)
+    assert warning.startswith(f"spec.{field}.rollingUpdate.maxSurge: pods with a hostPort cannot ")
+    assert warning.endswith("set maxSurge to 0 and maxUnavailable to 1")
+    rolling["maxSurge"] = 0
+    assert resource.warnings(obj) == []
 
 
 def service(**spec: Any) -> dict[str, Any]:

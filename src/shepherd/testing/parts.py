@@ -192,6 +192,8 @@ class Parts:
 
     async def lose_node(self, name: str) -> None:
         """The machine is gone, with all that ran on it."""
+        if agent := self.nodes[name].agent:
+            agent.discard_pods()
         await self.stop_agent(name)
         del self.nodes[name]
 

@@ -83,6 +83,7 @@ def test_workloads(resource: Resource, spec: dict[str, Any], message: str) -> No
 
 @pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
 def test_a_workload_keeps_its_selector(resource: Resource) -> None:
+    """kubernetes/kubernetes#34466: another selector would leave its pods to nobody."""
     obj = deployment(selector={"matchLabels": {"app": "new"}})
     assert changes(resource, obj, deployment()) == [
         'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'

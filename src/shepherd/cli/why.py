@@ -118,8 +118,10 @@ class Inquiry:
             if verdicts is None:
                 return [Finding(text) for text in why_pending(pod)]
             return reasons.unplaced(pod, verdicts)
-        found = reasons.not_running(pod, await self._node(pod), self.now)
-        return found + told if found else []
+        if _ready(pod) or _done(pod):
+            return []
+        found = reasons.not_running(pod, await self._node(pod), self.now) + told
+        return found or [Finding(f"node {pod['spec']['nodeName']} has told nothing of it yet")]
 
     async def _verdicts(self, pod: Object) -> dict[str, list[Objection]] | None:
         """What each node has against the pod; None for who may not see all of the cluster."""

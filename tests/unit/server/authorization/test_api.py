@@ -218,6 +218,22 @@ async def test_a_group_as_it_is_asked_for_counts(cluster: Cluster) -> None:
     await cluster.refused(ALICE, "GET", "/api/v1/events")
 
 
+async def test_an_apply_that_makes_an_object_needs_both_verbs(cluster: Cluster) -> None:
+    await cluster.allow("patcher", rule("patch", "configmaps"))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}}
+    target = f"{CI}/configmaps/m?fieldManager=me"
+    apply = {"content_type": "application/apply-patch+yaml"}
+    assert await cluster.refused(ALICE, "PATCH", target, body, **apply) == (
+        'configmaps "m" is forbidden: User "alice" cannot create resource "configmaps" '
+        'in API group "" in the namespace "ci"'
+    )
+    await cluster.ok(ADMIN, "PATCH", target, body, **apply)
+    await cluster.ok(ALICE, "PATCH", target, body, **apply)
+    await cluster.ok(ADMIN, "DELETE", f"{CI}/configmaps/m")
+    await cluster.allow("maker", rule("create", "configmaps"))
+    await cluster.ok(ALICE, "PATCH", target, body, **apply)
+
+
 async def test_reading_exec_does_not_open_a_websocket(cluster: Cluster) -> None:
     await cluster.allow("reader", rule("get", "pods/exec"))
     assert "cannot create resource" in await cluster.refused(ALICE, "GET", f"{CI}/pods/p/exec")

@@ -225,7 +225,7 @@ class Handlers:
 
     async def _may_create(self, call: Call) -> None:
         route = replace(call.route, verb="create")
-        await self.access.admit(call.user, call.request, route)
+        await self.access.allow(call.user, call.request, route)
 
     async def _change(self, call: Call, change: Patcher, merge: registry.Merge) -> Response:
         """Update the object by `change`, which sees and makes it as it is served."""

@@ -68,7 +68,7 @@ def test_a_job_runs_to_its_end(kubectl: Kubectl) -> None:
 
 def test_logs(kubectl: Kubectl) -> None:
     start(kubectl, script="echo one; echo two; echo three; sleep 3600")
-    assert kubectl("logs", "box") == "one\ntwo\nthree\n"
+    eventually(lambda: kubectl("logs", "box") == "one\ntwo\nthree\n", what="its lines")
     assert kubectl("logs", "box", "--tail=1") == "three\n"
     stamped = kubectl("logs", "box", "--timestamps", "--tail=1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z three\n", stamped)

@@ -36,7 +36,7 @@ _TOLERATION_SECONDS = 300
 class Attributes:
     """One write that asks to be admitted."""
 
-    operation: Literal["create", "update", "delete"]
+    operation: Literal["create", "update", "delete", "connect"]
     """What becomes of it: an update that removes the last finalizer is a delete, and a delete that
     must wait is an update."""
     route: Route

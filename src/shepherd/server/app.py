@@ -179,6 +179,7 @@ class ApiServer:
         serve = find(route.resource, route.sub).verbs.get(route.verb)
         if serve is None:
             raise errors.method_not_allowed(request.method)
+        await self._dynamic.judge(call)
         return await serve(self._handlers, call)
 
     async def _document(self, request: Request) -> Response:

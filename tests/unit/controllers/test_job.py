@@ -10,7 +10,7 @@ from shepherd.api.objects.batch import Job, JobStatus
 from shepherd.api.patch import merge_patch
 from shepherd.api.resource import Object
 from shepherd.controllers.job_plan import Scaling, Verdict, observe, scaling, verdict
-from shepherd.controllers.job_policies import pause, reaction
+from shepherd.controllers.job_policies import reaction
 from shepherd.controllers.job_status import account, status_json
 from shepherd.controllers.ttl_after_finished import expires_at
 
@@ -76,9 +76,9 @@ def indexes(made: Scaling) -> list[str]:
         ({"parallelism": 2, "completions": None}, [], 2),
         ({"parallelism": 2, "completions": None}, [pod("a", "Succeeded"), pod("b")], 0),
         ({"suspend": True}, [], 0),
-        ({}, [pod("a", deleted=True)], 1),
+        ({}, [pod("a", deleted=True, tracked=False)], 1),
         ({"podReplacementPolicy": "Failed"}, [pod("a", deleted=True)], 0),
-        ({"podReplacementPolicy": "Failed"}, [pod("a", "Failed", deleted=True)], 1),
+        ({"podReplacementPolicy": "Failed"}, [pod("a", "Failed", ago=20, deleted=True)], 1),
     ],
 )
 def test_how_many_pods_are_made(spec: Object, pods: list[Pod], count: int) -> None:
@@ -116,10 +116,17 @@ def test_pods_are_made_the_later_the_more_have_failed(
     ends: list[tuple[str, int]], seconds: float
 ) -> None:
     pods = [pod(str(number), phase, ago=ago) for number, (phase, ago) in enumerate(ends)]
-    assert pause(pods, NOW) == seconds
     made = plan(job(completions=99, backoffLimit=99), *pods)
     assert (made.again or 0) == seconds
     assert bool(made.create) == (not seconds)
+
+
+def test_failures_of_pods_that_are_gone_count_for_the_pause_too() -> None:
+    found = job(backoffLimit=99)
+    before = observe(found, [pod("a", deleted=True), pod("b", "Failed", ago=1)]).failures
+    seen = observe(found, [], before)
+    assert scaling(seen, None, NOW).again == 20
+    assert observe(found, [pod("a", deleted=True, tracked=False)]).failures == {}
 
 
 def test_each_index_has_a_pause_of_its_own() -> None:

@@ -66,7 +66,7 @@ def test_pods_run_as_their_scripts_say(rest: Rest) -> None:
 
 
 def test_deletion_cascades_in_the_foreground_and_with_the_namespace(rest: Rest) -> None:
-    """Public reports: kubernetes-sigs/controller-runtime 1528, 880, 1459 (bug case 47)."""
+    """kubernetes-sigs/controller-runtime#1528, #880, #1459: in a test API nothing was collected."""
     rest.ask("POST", f"{APPS}/deployments", deployment(3))
     rest.until(f"{APPS}/deployments/web", available(3))
     options = {"propagationPolicy": "Foreground"}

@@ -39,18 +39,21 @@ def changes(resource: Resource, obj: dict[str, Any], old: dict[str, Any]) -> lis
     return [f"{error.field}: {error.message}" for error in resource.validate_update(obj, old)]
 
 
+WORKLOADS = [DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET]
+
+
 def deployment(**spec: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
     return {"metadata": {}, "spec": {"selector": selector, "template": TEMPLATE} | spec}
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
+@pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 def test_a_sound_workload(resource: Resource) -> None:
     assert found(resource, deployment()) == []
     assert resource.warnings(deployment()) == []
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
+@pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -81,12 +84,38 @@ def test_workloads(resource: Resource, spec: dict[str, Any], message: str) -> No
     assert any(text.startswith(message) for text in found(resource, deployment(**spec)))
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
+@pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 def test_a_workload_keeps_its_selector(resource: Resource) -> None:
+    """kubernetes/kubernetes#34466: another selector would leave its pods to nobody."""
     obj = deployment(selector={"matchLabels": {"app": "new"}})
-    assert changes(resource, obj, deployment()) == [
-        'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'
-    ]
+    [message] = changes(resource, obj, deployment())
+    fixed = 'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'
+    forbidden = "spec: Forbidden: updates to statefulset spec for fields other than"
+    assert message.startswith(forbidden if resource is STATEFUL_SET else fixed)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0, "0: cannot be 0"),
+        ("0%", '"0%": cannot be 0'),
+        (-1, "-1: must be greater than or equal to 0"),
+        ("120%", '"120%": must not be greater than 100%'),
+        ("half", '"half": a valid percent string must be a numeric string'),
+    ],
+)
+def test_how_many_pods_of_a_stateful_set_may_be_missing(value: int | str, message: str) -> None:
+    rolling = {"rollingUpdate": {"maxUnavailable": value}}
+    [text] = found(STATEFUL_SET, deployment(updateStrategy=rolling))
+    at = "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "
+    assert text.startswith(at + message)
+
+
+def test_who_asks_for_claims_is_told_that_nothing_fills_them() -> None:
+    claim = {"metadata": {"name": "data"}}
+    [warning] = STATEFUL_SET.warnings(deployment(volumeClaimTemplates=[claim]))
+    assert warning.startswith("spec.volumeClaimTemplates: ")
+    assert warning.endswith("pods with it do not start")
 
 
 @pytest.mark.parametrize(

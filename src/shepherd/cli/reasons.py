@@ -30,7 +30,6 @@ _BAD_WHEN_TRUE = {
 }  # fmt: skip
 """Types of conditions that are well when False; those of namespaces that begin so are too."""
 _NAMESPACE_PREFIX = "Namespace"
-_ENDED = ("Succeeded", "Failed")
 _HELD_BACK = {
     "paused": "it is paused: spec.paused is true",
     "suspend": "it is suspended: spec.suspend is true",
@@ -177,11 +176,9 @@ def _objection(objection: Objection) -> str:
 def not_running(pod: Object, node: Object | None, now: float) -> list[Finding]:
     """What keeps a pod that has a node from being ready."""
     spec, status = pod["spec"], pod.get("status") or {}
-    phase = status.get("phase")
-    if phase in _ENDED:
+    if status.get("phase") == "Failed":
         text = f"it has ended: {summarize(pod).status}"
-        found = [Finding(f"{text}: {status['message']}" if status.get("message") else text)]
-        return found if phase == "Failed" else []
+        return [Finding(f"{text}: {status['message']}" if status.get("message") else text)]
     found = []
     if node is not None and not node_ready(node):
         found.append(Finding(f'node "{spec["nodeName"]}" is not Ready', tuple(conditions(node))))

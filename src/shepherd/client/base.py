@@ -218,8 +218,10 @@ class Client:
         field_selector: str = "",
         initial_events: bool = False,
         timeout_seconds: int = 0,
+        accept: str = _JSON,
     ) -> AsyncGenerator[RawEvent, None]:
-        """`watch` with the objects as bytes, for readers that decode into a type of their own."""
+        """`watch` with the objects as bytes, for readers that decode into a type of their own, and
+        in the form that they accept."""
         query = _present(
             watch="true",
             allowWatchBookmarks="true",
@@ -230,7 +232,7 @@ class Client:
         )
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        chunks = await self.stream("GET", resource.path(namespace), query=query)
+        chunks = await self.stream("GET", resource.path(namespace), query=query, accept=accept)
         try:
             async with aclosing(split_lines(chunks)) as lines:
                 async for line in lines:

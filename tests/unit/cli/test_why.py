@@ -109,6 +109,17 @@ def test_a_container_that_crashed_tells_how_and_a_silent_node_is_named() -> None
     ]
 
 
+def test_a_pod_that_its_node_has_not_begun_with_tells_the_nodes_warnings(sheepctl: Any) -> None:
+    sheepctl.given("Node", "n1", status=NODE)
+    pod = sheepctl.given("Pod", "p", spec=spec())
+    sheepctl.bind(pod, "n1")
+    assert "  node n1 has told nothing of it yet\n" in sheepctl("why", "pod/p").out
+    about = {"kind": "Pod", "namespace": "default", "name": "p", "uid": pod["metadata"]["uid"]}
+    told = {"type": "Warning", "reason": "FailedMount", "message": "no such ConfigMap"}
+    sheepctl.given("Event", "e", involvedObject=about, **told)
+    assert "  FailedMount: no such ConfigMap (" in sheepctl("why", "pod/p").out
+
+
 def test_a_deleted_object_names_finalizer_and_age(sheepctl: Any) -> None:
     """zalando-incubator/kopf#75; ray-project/ray#21684: the operator is gone, its finalizer is
     not. The object stays, names it, and patching it away works at once."""

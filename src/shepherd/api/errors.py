@@ -9,6 +9,13 @@ from typing import Any
 
 Status = dict[str, Any]
 
+MAX_ERRORS = 100
+"""Fields named in one answer; how many more there are is told."""
+MAX_SHOWN = 4096
+"""Characters of a refused value that are shown."""
+MAX_MESSAGE = 64 * 1024
+"""Characters of a message: an answer must not be many times larger than what was asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -67,8 +74,12 @@ def type_invalid(field: str, value: object, detail: str) -> FieldError:
 def _text(head: str, value: object, detail: str) -> str:
     if value is not None:
         shown = f'"{value}"' if isinstance(value, str) else _go_value(value)
-        head = f"{head}: {shown}"
+        head = f"{head}: {_cut(shown, MAX_SHOWN)}"
     return f"{head}: {detail}" if detail else head
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def _go_value(value: object) -> str:
@@ -92,6 +103,7 @@ class ApiError(Exception):
         details: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
+        message = _cut(message, MAX_MESSAGE)
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -157,9 +169,12 @@ def conflict(group: str, plural: str, name: str, detail: str) -> ApiError:
 
 def invalid(group: str, kind: str, name: str, errors: list[FieldError]) -> ApiError:
     """422 naming each field. `kind` is the kind, not the plural, as upstream."""
-    parts = [f"{error.field}: {error.message}" for error in errors]
+    told, more = errors[:MAX_ERRORS], len(errors) - MAX_ERRORS
+    parts = [f"{error.field}: {error.message}" for error in told]
+    if more > 0:
+        parts.append(f"and {more} more errors")
     text = parts[0] if len(parts) == 1 else "[" + ", ".join(parts) + "]"
-    details = _details(group, kind, name) | {"causes": [error.cause() for error in errors]}
+    details = _details(group, kind, name) | {"causes": [error.cause() for error in told]}
     message = f'{qualified(group, kind)} "{name}" is invalid: {text}'
     return ApiError(422, "Invalid", message, details=details)
 

@@ -87,6 +87,8 @@ async def test_kubectl_uses_a_kind_as_soon_as_it_is_defined(served: Any) -> None
     assert await kubectl("get", "plumbing", "-o", "name") == "tube.example.com/t1\n"
     assert "What it looks like." in await kubectl("explain", "tubes.spec.colour")
     assert "A tube carries water." in await kubectl("explain", "tube")
+    old = await kubectl("explain", "tubes.spec.colour", "--output=plaintext-openapiv2")
+    assert "What it looks like." in old
     assert await kubectl("scale", "tube/t1", "--replicas=3") == "tube.example.com/t1 scaled\n"
     blue = TUBE.replace("red", "blue")
     assert "configured" in await kubectl("apply", "-f", "-", stdin=blue)

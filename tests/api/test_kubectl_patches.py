@@ -76,3 +76,6 @@ async def test_explain_knows_types_and_has_words(served: Any) -> None:
     assert "FIELD: ports <[]ContainerPort>" in await served.kubectl(
         "explain", "pods.spec.containers.ports"
     )
+    old = await served.kubectl("explain", "deployment.spec", "--output=plaintext-openapiv2")
+    assert "replicas\t<integer>\n     How many pods; 1 by default." in old
+    assert "template\t<Object> -required-" in old

@@ -65,7 +65,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     )
     await api.start()
     token = join_token(tmp_path / "join-token", pki)
-    handler = Joining(pki, token, api.handle).handle
+    handler = Joining(pki, token, api.handle, store).handle
     httpd = await serve(handler, "127.0.0.1", 0, ssl=pki.serving_context())
     yield Cluster(f"https://127.0.0.1:{httpd.port}", pki, token)
     await httpd.close(1)

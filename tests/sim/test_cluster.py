@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.api.kinds import DEPLOYMENT, NODE, POD, REPLICA_SET
+from shepherd.api.kinds import DEPLOYMENT, EVENT, NODE, POD, REPLICA_SET
 from shepherd.api.resource import Object
 from shepherd.testing.simulation import Simulation, run_simulation
 from shepherd.testing.virtual import eventually
@@ -162,6 +162,62 @@ def test_doubled_requests_come_right_in_the_end(seed: int) -> None:
         await eventually(lambda: len(living(cluster.world)) == 8, what="exactly eight pods")
 
     run_simulation(scenario, seed=seed, nodes=3, faults=DOUBLING)
+
+
+@pytest.mark.parametrize(
+    ("container", "cause"),
+    [
+        ({"resources": {"requests": {"cpu": "5"}}}, "1 Insufficient cpu."),
+        (
+            {"ports": [{"containerPort": 80, "hostPort": 80}]},
+            "1 node(s) didn't have free ports for the requested pod ports.",
+        ),
+    ],
+)
+def test_a_rollout_without_room_says_so_and_goes_through_with_less_surge(
+    container: Object, cause: str
+) -> None:
+    """JiRaska/open-bank-oss#3545: the node is full. kubernetes/ingress-nginx#4626,
+    rancher/rancher#14048: the old pod holds the host port. kubernetes/kubernetes#126879: no new
+    pod after the other meanwhile."""
+
+    async def scenario(cluster: Simulation) -> None:
+        body = deployment("web", 1)
+        body["spec"]["template"]["spec"]["containers"][0] |= container
+        await cluster.client.create(DEPLOYMENT, body)
+        await rolled_out(cluster, "web")
+        await new_image(cluster, "web", "shepherd.local/demo:2")
+
+        async def told() -> Object | None:
+            found = await cluster.client.get(DEPLOYMENT, "web", "default")
+            conditions = found["status"]["conditions"]
+            return next((c for c in conditions if c["type"] == "PodsScheduled"), None)
+
+        async def stuck() -> bool:
+            return await told() is not None
+
+        async def event() -> bool:
+            events = (await cluster.client.list(EVENT, "default")).items
+            return "NoRoomForSurge" in {event["reason"] for event in events}
+
+        await eventually(stuck, what="the condition")
+        await eventually(event, what="the event")
+        await cluster.clock.sleep(3600.0)
+        condition = await told()
+        assert condition
+        assert (condition["status"], condition["reason"]) == ("False", "NoRoomForSurge")
+        assert condition["message"] == (
+            f"1 of 1 new pods fit on no node: 0/1 nodes are available: {cause} The rollout needs "
+            "room for 1 more beside the old ones, or a lower "
+            "spec.strategy.rollingUpdate.maxSurge: with 0 old pods make room first."
+        )
+        assert len(living(cluster.world)) == 2
+        less = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+        await cluster.client.patch(DEPLOYMENT, "web", "default", {"spec": {"strategy": less}})
+        await rolled_out(cluster, "web")
+        assert await told() is None
+
+    run_simulation(scenario, seed=1, nodes=1)
 
 
 def test_pods_of_a_lost_node_are_replaced_after_their_toleration() -> None:

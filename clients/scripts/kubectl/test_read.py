@@ -131,6 +131,9 @@ def test_explain(kubectl: Kubectl) -> None:
     shown = kubectl("explain", "deployment.spec.replicas")
     assert re.search(r"FIELD: +replicas <integer>", shown)
     assert "containers" in kubectl("explain", "pod.spec", "--recursive")
+    if kubectl.minor >= 27:  # the form of those before it
+        old = kubectl("explain", "deployment.spec", "--output=plaintext-openapiv2")
+        assert "replicas\t<integer>" in old
 
 
 @pytest.mark.since(26)
@@ -142,18 +145,17 @@ def test_events(kubectl: Kubectl) -> None:
     assert re.search(r"Normal +Scheduled +Pod/box +Successfully assigned", shown)
 
 
-@pytest.mark.since(28)
 def test_auth(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
     assert "*.*" in kubectl("auth", "can-i", "--list")
-    assert "shepherd-admin" in kubectl("auth", "whoami")
+    if kubectl.minor >= 28:
+        assert "shepherd-admin" in kubectl("auth", "whoami")
 
 
 def test_cluster_info(anywhere: Kubectl) -> None:
     assert "control plane" in anywhere("cluster-info")
 
 
-@pytest.mark.since(25)
 def test_top(kubectl: Kubectl) -> None:
     kubectl.apply(pod())
     kubectl("wait", "--for=condition=Ready", "pod/box", "--timeout=30s")

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from shepherd.agent import pod_plan
-from shepherd.agent.checks import CheckError, Target
+from shepherd.agent.checks import Target
 from shepherd.agent.container_config import (
     Attempt,
     container_config,
@@ -16,6 +16,7 @@ from shepherd.agent.container_config import (
     sandbox_config,
 )
 from shepherd.agent.env import environment, service_links
+from shepherd.agent.hooks import Hooks
 from shepherd.agent.images import credentials
 from shepherd.agent.logs import forget, log_end
 from shepherd.agent.node import Node
@@ -44,7 +45,6 @@ _DELETE_BACKOFF = Backoff(initial=0.2, cap=10.0, jitter=0.5)
 _LEAST_GRACE_SECONDS = 2.0
 """What a container gets between its stop signal and SIGKILL, whatever the hook used up
 (kubernetes minimumGracePeriodInSeconds)."""
-_HOOK_SECONDS = 3600.0
 _MESSAGE_BYTES = 4096
 
 
@@ -60,7 +60,7 @@ class Actions:
         self._sandbox_ids = sandbox_ids
         """The sandboxes of the pod: this is who knows which there are."""
         self._killing: set[str] = set()
-        self._ends: dict[str, asyncio.Event] = {}
+        self._hooks = Hooks(node.checks, node.clock)
 
     async def do(self, action: Action) -> Action | None:
         """Do one action; what must be done right after it, if anything."""
@@ -363,13 +363,7 @@ class Actions:
         self.say("Warning", "Failed", f"Error: {message}", container.name)
 
     async def _post_start(self, container: Container, container_id: str) -> None:
-        assert container.lifecycle
-        assert container.lifecycle.post_start
-        handler = container.lifecycle.post_start
-        if handler.sleep:
-            await self._node.clock.sleep(handler.sleep.seconds)
-            return
-        failed = await self._run_hook(container, container_id, _HOOK_SECONDS, post_start=True)
+        failed = await self._hooks.post_start(await self._hook_target(container, container_id))
         if failed:
             memory = self._memory.container(container.name)
             if memory.health_of == container_id:
@@ -377,22 +371,9 @@ class Actions:
             self.say("Warning", "FailedPostStartHook", f"PostStartHook failed: {failed}",
                      container.name)  # fmt: skip
 
-    async def _run_hook(
-        self, container: Container, container_id: str, seconds: float, *, post_start: bool
-    ) -> str:
-        """Why it failed, or an empty string."""
-        assert container.lifecycle
-        lifecycle = container.lifecycle
-        handler = lifecycle.post_start if post_start else lifecycle.pre_stop
-        assert handler
+    async def _hook_target(self, container: Container, container_id: str) -> Target:
         address = (await self._address()).get("podIP", self._node.facts.host_ip)
-        try:
-            result = await self._node.checks.hook(
-                Target(container_id, container, address), handler, seconds
-            )
-        except CheckError as error:
-            return str(error)
-        return "" if result.ok else result.output or "the command failed"
+        return Target(container_id, container, address)
 
     async def _stop(self, action: pod_plan.StopContainer) -> None:
         container = self._spec(action.container)
@@ -408,39 +389,14 @@ class Actions:
             await self._node.clock.sleep(_SANDBOX_BACKOFF.initial)
 
     async def _pre_stop(self, container: Container, action: pod_plan.StopContainer) -> None:
-        """Run the hook within the budget; it ends early if the container does."""
-        left = action.deadline - self._now()
-        if left <= 0 or not container.lifecycle or not container.lifecycle.pre_stop:
-            return
-        hook = asyncio.ensure_future(self._hook_or_sleep(container, action.container_id, left))
-        event = self._ends[action.container_id] = asyncio.Event()
-        ended = asyncio.ensure_future(event.wait())
-        try:
-            await asyncio.wait((hook, ended), return_when=asyncio.FIRST_COMPLETED)
-            if hook.done() and (failed := hook.result()):
-                text = f"PreStopHook failed: {failed}"
-                self.say("Warning", "FailedPreStopHook", text, container.name)
-        finally:
-            for task in (hook, ended):
-                task.cancel()
-            await asyncio.gather(hook, ended, return_exceptions=True)
-            del self._ends[action.container_id]
-
-    async def _hook_or_sleep(self, container: Container, container_id: str, left: float) -> str:
-        assert container.lifecycle
-        assert container.lifecycle.pre_stop
-        sleep = container.lifecycle.pre_stop.sleep
-        if sleep:
-            await self._node.clock.sleep(min(float(sleep.seconds), left))
-            return ""
-        return await self._run_hook(container, container_id, left, post_start=False)
+        target = await self._hook_target(container, action.container_id)
+        if failed := await self._hooks.pre_stop(target, action.deadline - self._now()):
+            text = f"PreStopHook failed: {failed}"
+            self.say("Warning", "FailedPreStopHook", text, container.name)
 
     def note_ends(self, view: PodView) -> None:
         """Let preStop hooks know of containers that have ended by themselves."""
-        running = {c.current.id for c in view.containers if c.current and c.running}
-        for container_id, ended in self._ends.items():
-            if container_id not in running:
-                ended.set()
+        self._hooks.note_running({c.current.id for c in view.containers if c.current and c.running})
 
     async def read_messages(self, sandboxes: list[SandboxInfo]) -> None:
         """Take in the termination messages of containers that have ended."""

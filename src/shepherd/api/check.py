@@ -7,6 +7,7 @@ Source: apimachinery `runtime/serializer/json`, sigs.k8s.io/json.
 
 import binascii
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -98,9 +99,9 @@ _int32 = _integer(32)
 
 
 def _double(value: Any, path: Path, unknown: list[str]) -> Any:
-    if type(value) is not float and type(value) is not int:
-        raise _wrong(value, path, "float64")
-    return value
+    if type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max):
+        return value
+    raise _wrong(value, path, "float64")
 
 
 def _quantity(value: Any, path: Path, unknown: list[str]) -> Any:

@@ -10,11 +10,11 @@ from shepherd.api.resource import Resource
 from shepherd.cli.manifests import read_manifests
 from shepherd.cli.output import echo
 from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session
+from shepherd.cli.states import states
 from shepherd.cli.targets import find_targets
 from shepherd.client.base import Client
 
 _CASCADES = ("background", "foreground", "orphan")
-_WATCH_SECONDS = 300
 
 Doomed = tuple[Resource, str | None, str]
 """A resource, a namespace and a name."""
@@ -107,27 +107,16 @@ async def _wait(client: Client, marked: list[tuple[Doomed, str]], timeout_second
                 await _gone(client, *doomed, uid)
     except TimeoutError:
         resource, _, name = doomed
-        text = f"{resource.kind.lower()}/{name} is still there after {timeout_seconds:g} s"
-        raise Failure(f"{text}: see its finalizers with `sheepctl describe`") from None
+        where = f"{resource.kind.lower()}/{name}"
+        text = f"{where} is still there after {timeout_seconds:g} s"
+        raise Failure(f"{text}: see `sheepctl why {where}`") from None
 
 
 async def _gone(
     client: Client, resource: Resource, namespace: str | None, name: str, uid: str
 ) -> None:
     """Until no object of that name has the uid that was deleted."""
-    selector = f"metadata.name={name}"
-    while True:
-        found = await client.list(resource, namespace, field_selector=selector)
-        if not any(obj["metadata"]["uid"] == uid for obj in found.items):
-            return
-        events = client.watch(
-            resource,
-            namespace,
-            field_selector=selector,
-            resource_version=found.resource_version,
-            timeout_seconds=_WATCH_SECONDS,
-        )
-        async with aclosing(events):
-            async for event in events:
-                if event.type == "DELETED":
-                    break
+    async with aclosing(states(client, resource, name, namespace)) as seen:
+        async for obj in seen:
+            if obj is None or obj["metadata"]["uid"] != uid:
+                return

@@ -7,11 +7,10 @@ import time
 
 import click
 
-from shepherd.api.errors import ApiError
-from shepherd.api.kinds import DEPLOYMENT, ENDPOINT_SLICE, EVENT, NODE, POD, REPLICA_SET, SERVICE
+from shepherd.api.kinds import DEPLOYMENT, ENDPOINT_SLICE, NODE, POD, REPLICA_SET, SERVICE
 from shepherd.api.resource import Column, Object
 from shepherd.api.selectors import selector_of
-from shepherd.cli.events import event_rows
+from shepherd.cli.events import event_rows, events_about
 from shepherd.cli.output import echo, table_lines
 from shepherd.cli.sections import Section, describe_object
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
@@ -59,7 +58,7 @@ async def _show(client: Client, target: Target, obj: Object) -> None:
     for section in sections:
         for line in section.lines():
             echo(line)
-    events = await _events(client, target, obj)
+    events = await events_about(client, target.resource, obj)
     if not events:
         echo("Events:  <none>")
         return
@@ -68,22 +67,6 @@ async def _show(client: Client, target: Target, obj: Object) -> None:
     echo("Events:")
     for line in table_lines([headers[i] for i in keep], [[row[i] for i in keep] for row in rows]):
         echo(f"  {line}")
-
-
-async def _events(client: Client, target: Target, obj: Object) -> list[Object]:
-    metadata = obj["metadata"]
-    selector = f"involvedObject.kind={target.resource.kind},involvedObject.name={metadata['name']}"
-    if metadata.get("namespace"):
-        selector += f",involvedObject.namespace={metadata['namespace']}"
-    try:
-        found = await client.list(EVENT, metadata.get("namespace"), field_selector=selector)
-    except ApiError as error:
-        if error.code != 403:
-            raise
-        return []
-    # Those of an earlier object of the same name are of no interest; nodes report under their name.
-    uids = (metadata["uid"], metadata["name"], None, "")
-    return [e for e in found.items if (e.get("involvedObject") or {}).get("uid") in uids]
 
 
 async def _related(client: Client, target: Target, obj: Object) -> list[Section]:

@@ -4,8 +4,9 @@ import time
 
 import click
 
+from shepherd.api.errors import ApiError
 from shepherd.api.kinds import EVENT
-from shepherd.api.resource import Object
+from shepherd.api.resource import Object, Resource
 from shepherd.cli.output import echo_document, echo_table, list_of, output_option
 from shepherd.cli.session import Session, connection_options, pass_session
 from shepherd.cli.targets import find_object
@@ -50,6 +51,23 @@ def command(
         echo_table(headers, rows)
 
     session.run(show)
+
+
+async def events_about(client: Client, resource: Resource, obj: Object) -> list[Object]:
+    """What happened to this very object; nothing where one may not see events."""
+    metadata = obj["metadata"]
+    selector = f"involvedObject.kind={resource.kind},involvedObject.name={metadata['name']}"
+    if metadata.get("namespace"):
+        selector += f",involvedObject.namespace={metadata['namespace']}"
+    try:
+        found = await client.list(EVENT, metadata.get("namespace"), field_selector=selector)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return []
+    # Those of an earlier object of the same name are of no interest; nodes report under their name.
+    uids = (metadata["uid"], metadata["name"], None, "")
+    return [e for e in found.items if (e.get("involvedObject") or {}).get("uid") in uids]
 
 
 def last_seen(event: Object) -> tuple[str, int]:

@@ -22,6 +22,8 @@ COMMANDS = {
     "nodes": "Show the nodes and what is free on them",
     "rollout": "Follow the rollout of a deployment",
     "scale": "Change the number of replicas",
+    "wait": "Wait until one of several conditions holds",
+    "why": "Tell why an object is pending, not ready or still there",
 }
 """A new command is one file beside this one, with a `command`, and one line here."""
 

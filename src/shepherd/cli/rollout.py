@@ -18,10 +18,10 @@ from shepherd.api.resource import Object
 from shepherd.api.selectors import selector_of
 from shepherd.cli.output import echo
 from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session
+from shepherd.cli.states import states
 from shepherd.cli.targets import Target, find_object
 from shepherd.client.base import Client
 
-_WATCH_SECONDS = 300
 _FINE = ("Running", "ContainerCreating", "Pending", "Terminating", "Completed", "PodInitializing")
 
 
@@ -156,11 +156,11 @@ async def follow(
     except TimeoutError:
         names = ", ".join(target.name for target, _ in targets)
         text = f"not rolled out within {timeout_seconds:g} s: {names}; it goes on without waiting"
-        raise Failure(f"{text}, see `sheepctl get pods`") from None
+        raise Failure(f"{text}, see `sheepctl why deployment/NAME`") from None
     finally:
         display.close()
     if failed := [end.text for end in ends if end.failed]:
-        raise Failure("; ".join(failed) + ": see `sheepctl get pods`")
+        raise Failure("; ".join(failed) + ": see `sheepctl why deployment/NAME`")
 
 
 async def _follow(
@@ -171,24 +171,15 @@ async def _follow(
 ) -> Progress:
     """Watch one deployment to the end of its rollout."""
     key = f"{namespace}/{name}"
-    while True:
-        events = client.watch(
-            DEPLOYMENT,
-            namespace,
-            field_selector=f"metadata.name={name}",
-            initial_events=True,
-            timeout_seconds=_WATCH_SECONDS,
-        )
-        async with aclosing(events):
-            async for event in events:
-                if event.type == "DELETED":
-                    raise Failure(f'deployment "{name}" was deleted')
-                if event.type == "BOOKMARK":
-                    continue
-                now = progress(event.object)
-                show(key, now, [] if now.done else await _notes(client, event.object))
-                if now.done or now.failed:
-                    return now
+    async with aclosing(states(client, DEPLOYMENT, name, namespace)) as seen:
+        async for deployment in seen:
+            if deployment is None:
+                raise Failure(f'deployment "{name}" was deleted')
+            now = progress(deployment)
+            show(key, now, [] if now.done else await _notes(client, deployment))
+            if now.done or now.failed:
+                return now
+    raise AssertionError("an object's states have no end")
 
 
 async def _notes(client: Client, deployment: Object) -> list[str]:

@@ -1,6 +1,6 @@
 """What a command line names: `pods`, `deploy/web`, `pod a b`, `deployments,services`, `all`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shepherd.api.errors import qualified
@@ -17,10 +17,10 @@ class Target:
     name: str = ""
 
 
-def find_resource(text: str) -> Resource:
+def find_resource(text: str, among: Sequence[Resource] = RESOURCES) -> Resource:
     """By plural, singular, short name or kind, with the group or without. Raises Usage."""
     wanted, _, group = text.lower().partition(".")
-    for resource in RESOURCES:
+    for resource in among:
         names = (
             resource.plural,
             resource.singular or resource.kind.lower(),
@@ -29,7 +29,7 @@ def find_resource(text: str) -> Resource:
         )
         if wanted in names and group in ("", resource.group):
             return resource
-    known = ", ".join(sorted(resource.plural for resource in RESOURCES))
+    known = ", ".join(sorted(resource.plural for resource in among))
     raise Usage(f'unknown resource "{text}": there are {known}')
 
 
@@ -43,14 +43,14 @@ def resource_of(obj: Object) -> Resource:
     raise Usage(f"{kind} of {api_version} is not a kind that this cluster has")
 
 
-def find_targets(arguments: tuple[str, ...]) -> list[Target]:
-    """The targets that arguments name. Raises Usage."""
+def find_targets(arguments: tuple[str, ...], among: Sequence[Resource] = RESOURCES) -> list[Target]:
+    """The targets that arguments name, of kinds that are there. Raises Usage."""
     if not arguments:
         raise Usage("name a resource, such as pods or deployment/web")
     if any("/" in argument for argument in arguments):
-        return [_slashed(argument) for argument in arguments]
+        return [_slashed(argument, among) for argument in arguments]
     kinds, *names = arguments
-    resources = list(_resources(kinds))
+    resources = list(_resources(kinds, among))
     if not names:
         return [Target(resource) for resource in resources]
     if len(resources) > 1:
@@ -58,27 +58,27 @@ def find_targets(arguments: tuple[str, ...]) -> list[Target]:
     return [Target(resources[0], name) for name in names]
 
 
-def find_object(arguments: tuple[str, ...]) -> Target:
+def find_object(arguments: tuple[str, ...], among: Sequence[Resource] = RESOURCES) -> Target:
     """The one object that arguments name. Raises Usage."""
-    targets = find_targets(arguments)
+    targets = find_targets(arguments, among)
     if len(targets) != 1 or not targets[0].name:
         raise Usage("name one object, such as deployment/web")
     return targets[0]
 
 
-def _slashed(argument: str) -> Target:
+def _slashed(argument: str, among: Sequence[Resource]) -> Target:
     kind, slash, name = argument.partition("/")
     if not slash or not name:
         raise Usage(f'"{argument}" does not name an object: write TYPE/NAME everywhere')
-    return Target(find_resource(kind), name)
+    return Target(find_resource(kind, among), name)
 
 
-def _resources(kinds: str) -> Iterator[Resource]:
+def _resources(kinds: str, among: Sequence[Resource]) -> Iterator[Resource]:
     for kind in kinds.split(","):
         if kind == "all":
-            yield from (resource for resource in RESOURCES if "all" in resource.categories)
+            yield from (resource for resource in among if "all" in resource.categories)
         else:
-            yield find_resource(kind)
+            yield find_resource(kind, among)
 
 
 def reference(resource: Resource, name: str) -> str:

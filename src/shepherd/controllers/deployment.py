@@ -18,7 +18,15 @@ from shepherd.client.writer import Writer
 from shepherd.controllers import conditions, rollout
 from shepherd.controllers import deployment_status as status
 from shepherd.controllers.informers import Informers
-from shepherd.controllers.ownership import claims, controller_reference, settle
+from shepherd.controllers.ownership import (
+    candidates,
+    claims,
+    concerned,
+    controller_reference,
+    settle,
+)
+from shepherd.controllers.pods import unschedulable
+from shepherd.controllers.templates import template_hash
 from shepherd.lib.clock import Clock
 
 
@@ -48,19 +56,17 @@ class DeploymentController:
                 queue.add(new.metadata.key)
 
         def set_changed(old: ReplicaSet | None, new: ReplicaSet | None) -> None:
-            for item in (old, new):
-                if item and (owner := item.metadata.controller) and owner.kind == DEPLOYMENT.kind:
-                    queue.add(f"{item.metadata.namespace}/{owner.name}")
-            if new and not new.metadata.controller and new.metadata.labels:
-                namespace = new.metadata.namespace
-                for deployment in self.informers.deployments.by_index("namespace", namespace):
-                    if selector_of(deployment.spec.selector).matches(new.metadata.labels):
-                        queue.add(deployment.metadata.key)
+            for key in concerned(self.informers.deployments, old, new):
+                queue.add(key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if old and not new and (owner := old.metadata.controller):
+            """Recreate waits for the last old pod to go, and what fits on no node is told."""
+            if new and unschedulable(new) == (unschedulable(old) if old else ""):
+                return
+            pod = new or old
+            if pod and (owner := pod.metadata.controller):
                 for item in self.informers.replica_sets.by_index("uid", owner.uid):
-                    set_changed(None, item)  # Recreate waits for the last old pod to go.
+                    set_changed(None, item)
 
         self.informers.deployments.on_change(deployment_changed)
         self.informers.replica_sets.on_change(set_changed)
@@ -75,9 +81,8 @@ class DeploymentController:
             text = "This deployment is selecting all pods. A non-empty selector is required."
             self.event(deployment, "Warning", "SelectingAll", text)
             return None
-        meta, cache = deployment.metadata, self.informers.replica_sets
-        candidates = cache.by_index("owner", meta.uid) + cache.by_index("orphan", meta.namespace)
-        found = claims(meta, selector, candidates)
+        meta = deployment.metadata
+        found = claims(meta, selector, candidates(meta, self.informers.replica_sets))
         sets = await settle(DEPLOYMENT, meta, found, self.sets)
         run = _Rollout(self, deployment, sets)
         return await run.step()
@@ -190,7 +195,7 @@ class _Rollout:
     async def _create(self, annotations: dict[str, str]) -> ReplicaSet | None:
         """Create the new ReplicaSet. None if its name was taken: the next try has another hash."""
         deployment = self.deployment
-        suffix = rollout.template_hash(deployment.spec.template, self.collisions or 0)
+        suffix = template_hash(deployment.spec.template, self.collisions or 0)
         size = rollout.new_size(deployment, None, self.sets)
         body = rollout.new_set_body(deployment, suffix, size, annotations)
         owner = controller_reference(DEPLOYMENT, deployment.metadata)
@@ -251,13 +256,27 @@ class _Rollout:
         present = status.counts(self.sets, self.new)
         found = status.availability(self.deployment, self.conditions, present, self.now)
         found = status.failures(found, self.new, self.sets)
+        found = status.placement(found, present, self._new_pods(), self.now)
         body = status.as_json(self.deployment, present, found, self.collisions)
         if body != status.written(self.deployment):
+            self._say_no_room(found)
             self.deployment = await self.controller.deployments.patch(
                 self.deployment.metadata, {"status": body}, sub="status"
             )
         left = status.deadline_in(self.deployment, found, self.now)
         return None if left is None else left + 1.0
+
+    def _new_pods(self) -> list[Pod]:
+        pods = self.controller.informers.pods
+        return pods.by_index("owner", self.new.metadata.uid) if self.new else []
+
+    def _say_no_room(self, found: list[Condition]) -> None:
+        """An event too when that condition begins: `kubectl describe` shows no messages of
+        conditions."""
+        now = conditions.find(found, status.SCHEDULED)
+        before = conditions.find(self.deployment.status.conditions, status.SCHEDULED)
+        if now and (before is None or before.reason != now.reason):
+            self.controller.event(self.deployment, "Warning", now.reason, now.message)
 
     def _progressing(self, holds: bool, reason: str, message: str) -> None:
         if self.deployment.spec.progress_deadline_seconds != status.NO_DEADLINE:

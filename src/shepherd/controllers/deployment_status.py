@@ -3,13 +3,15 @@
 Source: kubernetes pkg/controller/deployment (progress.go, sync.go, util/deployment_util.go).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shepherd.api.meta import format_time, parse_time
-from shepherd.api.objects import Deployment, ReplicaSet
+from shepherd.api.objects import Deployment, Pod, ReplicaSet
 from shepherd.api.objects.meta import Condition
 from shepherd.api.resource import Object
 from shepherd.controllers import conditions
+from shepherd.controllers.pods import unschedulable
 from shepherd.controllers.rollout import bounds
 
 NO_DEADLINE = 2**31 - 1
@@ -23,6 +25,10 @@ TIMED_OUT = "ProgressDeadlineExceeded"
 CREATE_FAILED = "ReplicaSetCreateError"
 PAUSED = "DeploymentPaused"
 RESUMED = "DeploymentResumed"
+SCHEDULED = "PodsScheduled"
+"""A condition that upstream has not: False while new pods fit on no node."""
+UNSCHEDULABLE = "Unschedulable"
+NO_ROOM = "NoRoomForSurge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,25 @@ def failures(
                 return found
             return [*conditions.without(found, "ReplicaFailure"), cause]
     return conditions.without(found, "ReplicaFailure")
+
+
+def placement(
+    found: list[Condition], present: Counts, new_pods: Iterable[Pod], now: float
+) -> list[Condition]:
+    """The conditions with what keeps new pods from getting a node, and, where old pods hold the
+    room that they need, what to do about it."""
+    pods = list(new_pods)
+    causes = [cause for pod in pods if (cause := unschedulable(pod))]
+    if not causes:
+        return conditions.without(found, SCHEDULED)
+    text = f"{len(causes)} of {len(pods)} new pods fit on no node: {causes[0]}"
+    if present.replicas == present.updated:
+        return conditions.with_condition(found, SCHEDULED, False, UNSCHEDULABLE, text, now)
+    text += (
+        f" The rollout needs room for {len(causes)} more beside the old ones, or a lower "
+        "spec.strategy.rollingUpdate.maxSurge: with 0 old pods make room first."
+    )
+    return conditions.with_condition(found, SCHEDULED, False, NO_ROOM, text, now)
 
 
 def as_json(

@@ -22,6 +22,7 @@ from shepherd.api.kinds import (
     SERVICE_ACCOUNT,
 )
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
+from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
 from shepherd.api.objects import (
     CustomResourceDefinition,
     Deployment,
@@ -31,6 +32,7 @@ from shepherd.api.objects import (
     Node,
     Pod,
     ReplicaSet,
+    ReplicationController,
     Service,
 )
 from shepherd.api.objects.network import Endpoints
@@ -75,6 +77,7 @@ class Informers:
         self.namespaces = self._add(NAMESPACE, Namespace)
         self.deployments = self._add(DEPLOYMENT, Deployment)
         self.replica_sets = self._add(REPLICA_SET, ReplicaSet)
+        self.replication_controllers = self._add(REPLICATION_CONTROLLER, ReplicationController)
         self.services = self._add(SERVICE, Service)
         self.slices = self._add(ENDPOINT_SLICE, EndpointSlice)
         self.endpoints = self._add(ENDPOINTS, Endpoints)

@@ -82,6 +82,13 @@ class ControllerManager:
             ReplicaSetController(
                 informers, pods, sets, self._recorder("replicaset-controller"), clock=clock
             ),
+            ReplicaSetController(
+                informers,
+                pods,
+                Writer(client, informers.replication_controllers),
+                self._recorder("replication-controller"),
+                clock=clock,
+            ),
             EndpointSliceController(informers, Writer(client, informers.slices)),
             EndpointsController(informers, Writer(client, informers.endpoints)),
             NodeLifecycle(

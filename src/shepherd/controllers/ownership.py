@@ -4,19 +4,36 @@ Source: kubernetes pkg/controller/controller_ref_manager.go. Two workloads whose
 each other's objects never fight: an object with another controller is none of our business.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from shepherd.api.objects import ObjectMeta
+from shepherd.api.objects import LabelSelector, ObjectMeta
 from shepherd.api.resource import Object, Resource
-from shepherd.api.selectors import Selector
-from shepherd.client.informer import Identified
+from shepherd.api.selectors import Selector, selector_of
+from shepherd.client.informer import Identified, Informer
 from shepherd.client.writer import Writer
 
 T = TypeVar("T", bound=Identified)
+
+
+class Selecting(Protocol):
+    """What a spec with a selector has."""
+
+    @property
+    def selector(self) -> LabelSelector | None: ...
+
+
+class Workload(Identified, Protocol):
+    """What owns objects by a selector."""
+
+    @property
+    def spec(self) -> Selecting: ...
+
+
+W = TypeVar("W", bound=Workload)
 
 
 @dataclass(slots=True)
@@ -45,6 +62,24 @@ def claims(owner: ObjectMeta, selector: Selector, candidates: Iterable[T]) -> Cl
         elif matches and not owner.deletion_timestamp and not meta.deletion_timestamp:
             found.adopt.append(candidate)
     return found
+
+
+def candidates(owner: ObjectMeta, objects: Informer[T]) -> list[T]:
+    """What `claims` is to look at: what names the owner, and the orphans of its namespace."""
+    return objects.by_index("owner", owner.uid) + objects.by_index("orphan", owner.namespace)
+
+
+def concerned(owners: Informer[W], old: Identified | None, new: Identified | None) -> Iterator[str]:
+    """The keys of the owners whom the change of an object from `old` to `new` concerns: those that
+    it names, and if it names none, all that may adopt it."""
+    for version in (old, new):
+        owner = version.metadata.controller if version else None
+        if version and owner and owner.kind == owners.resource.kind:
+            yield f"{version.metadata.namespace}/{owner.name}"
+    if new and not new.metadata.controller and new.metadata.labels:
+        for workload in owners.by_index("namespace", new.metadata.namespace):
+            if selector_of(workload.spec.selector).matches(new.metadata.labels):
+                yield workload.metadata.key
 
 
 def controller_reference(resource: Resource, owner: ObjectMeta) -> Object:

@@ -1,29 +1,35 @@
-"""ReplicaSet: as many pods as it asks for.
+"""ReplicaSet, and ReplicationController, its elder: as many pods as it asks for.
 
 Source: kubernetes pkg/controller/replicaset and controller_utils.go (ActivePodsWithRanks).
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from shepherd.api.errors import ApiError
-from shepherd.api.kinds import REPLICA_SET
-from shepherd.api.objects import Pod, ReplicaSet
+from shepherd.api.objects import Pod, ReplicaSet, ReplicationController
 from shepherd.api.objects.meta import Condition
 from shepherd.api.resource import Object
 from shepherd.api.selectors import selector_of
-from shepherd.client.recorder import Recorder, reference
+from shepherd.client.recorder import Recorder
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers import conditions
 from shepherd.controllers.informers import Informers
-from shepherd.controllers.ownership import Claims, claims, controller_reference, settle
-from shepherd.controllers.pods import active, available_in, created_at, ready_since, restarts
+from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
+from shepherd.controllers.pod_control import PodControl
+from shepherd.controllers.pods import (
+    active,
+    available_in,
+    created_at,
+    ready_since,
+    relevant,
+    restarts,
+)
+from shepherd.controllers.templates import labels_of, pod_of
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
-from shepherd.lib.tasks import all_of
 
 _COALESCE_SECONDS = 0.02
 """Pods that come up within this are counted together. One that ends is replaced at once."""
@@ -33,6 +39,9 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _FAILURE_WINDOW_SECONDS = 600.0
 _CREATION_BACKOFF = Backoff(initial=1.0, cap=300.0)
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+Replicated = ReplicaSet | ReplicationController
+R = TypeVar("R", ReplicaSet, ReplicationController)
 
 
 @dataclass(slots=True)
@@ -45,7 +54,7 @@ class Scaling:
 
 
 def scaling(
-    replica_set: ReplicaSet, owned: list[Pod], siblings: Iterable[Pod], now: float
+    replica_set: Replicated, owned: list[Pod], siblings: Iterable[Pod], now: float
 ) -> Scaling:
     """How to get from the pods there are to the number asked for.
 
@@ -106,11 +115,11 @@ def _deletion_cost(pod: Pod) -> int:
 
 
 def status_of(
-    replica_set: ReplicaSet, owned: list[Pod], failure: str, now: float
+    replica_set: Replicated, owned: list[Pod], failure: str, now: float
 ) -> tuple[Object, float | None]:
     """The status (of what this controller writes), and the seconds until time changes it."""
     running = [pod for pod in owned if active(pod)]
-    labels = (replica_set.spec.template.get("metadata") or {}).get("labels") or {}
+    labels = labels_of(replica_set.spec.template)
     waits = [available_in(pod, replica_set.spec.min_ready_seconds, now) for pod in running]
     pending = [wait for wait in waits if wait]
     found: list[Condition] = replica_set.status.conditions
@@ -131,7 +140,7 @@ def status_of(
     return status, min(pending, default=None)
 
 
-def _written(replica_set: ReplicaSet) -> Object:
+def _written(replica_set: Replicated) -> Object:
     """The present status, in the form of `status_of`."""
     status = replica_set.status
     return {
@@ -144,44 +153,30 @@ def _written(replica_set: ReplicaSet) -> Object:
     }
 
 
-def new_pod(replica_set: ReplicaSet) -> Object:
-    """A pod of the template."""
-    template = replica_set.spec.template
-    inherited = template.get("metadata") or {}
-    meta = {key: inherited[key] for key in ("labels", "annotations", "finalizers")
-            if inherited.get(key)}  # fmt: skip
-    return {
-        "metadata": meta
-        | {
-            "generateName": f"{replica_set.metadata.name}-",
-            "namespace": replica_set.metadata.namespace,
-            "ownerReferences": [controller_reference(REPLICA_SET, replica_set.metadata)],
-        },
-        "spec": template.get("spec") or {},
-    }
+class ReplicaSetController(Generic[R]):
+    """Makes and removes pods; adopts orphans that match and releases what no longer does.
 
+    One runs for each of the two kinds.
+    """
 
-def _relevant(pod: Pod) -> tuple[object, ...]:
-    """All of a pod's changing state that counts here."""
-    meta = pod.metadata
-    return meta.labels, meta.owner_references, active(pod), pod.status.phase, ready_since(pod)
-
-
-class ReplicaSetController:
-    """Makes and removes pods; adopts orphans that match and releases what no longer does."""
-
-    name = "replicaset"
-
-    def __init__(self, informers: Informers, pods: Writer[Pod], sets: Writer[ReplicaSet],
-                 recorder: Recorder, *, clock: Clock) -> None:  # fmt: skip
-        self._informers = informers
+    def __init__(
+        self,
+        informers: Informers,
+        pods: Writer[Pod],
+        sets: Writer[R],
+        recorder: Recorder,
+        *,
+        clock: Clock,
+    ) -> None:
+        self.name = sets.resource.kind.lower()
+        self._informer = informers.pods
         self._pods = pods
-        self._sets = sets
-        self._recorder = recorder
+        self._sets: Writer[R] = sets
+        self._control = PodControl(sets.resource, pods, recorder)
         self._clock = clock
 
     def connect(self, queue: WorkQueue) -> None:
-        def set_changed(old: ReplicaSet | None, new: ReplicaSet | None) -> None:
+        def set_changed(old: R | None, new: R | None) -> None:
             # Its status is our own writing: a failure noted there must not end its back-off.
             if new and (
                 old is None
@@ -191,35 +186,25 @@ class ReplicaSetController:
                 queue.add(new.metadata.key)
 
         def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if old and new and _relevant(old) == _relevant(new):
+            if old and new and relevant(old) == relevant(new):
                 return
-            for pod in (old, new):
-                if pod and (owner := pod.metadata.controller) and owner.kind == REPLICA_SET.kind:
-                    key = f"{pod.metadata.namespace}/{owner.name}"
-                    if new and active(new):
-                        queue.add_after(key, _COALESCE_SECONDS)
-                    else:
-                        queue.add(key)
-            if new and not new.metadata.controller and new.metadata.labels:
-                namespace = new.metadata.namespace
-                for replica_set in self._informers.replica_sets.by_index("namespace", namespace):
-                    if selector_of(replica_set.spec.selector).matches(new.metadata.labels):
-                        queue.add(replica_set.metadata.key)
+            delay = _COALESCE_SECONDS if new and active(new) else 0.0
+            for key in concerned(self._sets.informer, old, new):
+                queue.add_after(key, delay)
 
-        self._informers.replica_sets.on_change(set_changed)
-        self._informers.pods.on_change(pod_changed)
+        self._sets.informer.on_change(set_changed)
+        self._informer.on_change(pod_changed)
 
     async def reconcile(self, key: str) -> float | None:
-        replica_set = self._informers.replica_sets.get(key)
+        replica_set = self._sets.informer.get(key)
         if replica_set is None:
             return None
-        owned = await settle(
-            REPLICA_SET, replica_set.metadata, self._claims(replica_set), self._pods
-        )
+        meta = replica_set.metadata
+        owned = await settle(self._sets.resource, meta, self._claims(replica_set), self._pods)
         plan = scaling(replica_set, owned, self._siblings(replica_set), self._clock.now())
-        error = await self._create(replica_set, plan.create) if plan.create else None
-        if plan.delete:
-            await self._delete(replica_set, plan.delete)
+        pod = pod_of(replica_set.spec.template, self._sets.resource, meta)
+        error = await self._control.create(meta, [pod] * plan.create)
+        await self._control.delete(meta, plan.delete)
         if plan.create or plan.delete:
             owned = self._claims(replica_set).owned
         changes = await self._write_status(replica_set, owned, str(error or ""))
@@ -227,65 +212,21 @@ class ReplicaSetController:
             raise error
         return min((wait for wait in (plan.again, changes) if wait), default=None)
 
-    def _claims(self, replica_set: ReplicaSet) -> Claims[Pod]:
-        meta, pods = replica_set.metadata, self._informers.pods
-        candidates = pods.by_index("owner", meta.uid) + pods.by_index("orphan", meta.namespace)
-        return claims(meta, selector_of(replica_set.spec.selector), candidates)
+    def _claims(self, replica_set: R) -> Claims[Pod]:
+        meta = replica_set.metadata
+        selector = selector_of(replica_set.spec.selector)
+        return claims(meta, selector, candidates(meta, self._informer))
 
-    def _siblings(self, replica_set: ReplicaSet) -> Iterator[Pod]:
-        """The pods of all ReplicaSets of the same Deployment, or of this one alone."""
+    def _siblings(self, replica_set: R) -> Iterator[Pod]:
+        """The pods of all sets of the same Deployment, or of this one alone."""
         owner = replica_set.metadata.controller
-        sets = self._informers.replica_sets.by_index("owner", owner.uid) if owner else []
+        sets = self._sets.informer.by_index("owner", owner.uid) if owner else []
         family = {item.metadata.uid for item in sets} | {replica_set.metadata.uid}
         for uid in family:
-            yield from self._informers.pods.by_index("owner", uid)
+            yield from self._informer.by_index("owner", uid)
 
-    async def _create(self, replica_set: ReplicaSet, count: int) -> Exception | None:
-        """Create `count` pods in batches that double as long as all goes well, so that a quota or
-        an outage is met by one request and not by hundreds. The first error ends it."""
-        body = new_pod(replica_set)
-        batch = 1
-        while count:
-            batch = min(batch, count)
-            results = await asyncio.gather(
-                *(self._pods.create(body) for _ in range(batch)), return_exceptions=True
-            )
-            failures = [item for item in results if isinstance(item, BaseException)]
-            for item in results:
-                if isinstance(item, Pod):
-                    text = f"Created pod: {item.metadata.name}"
-                    self._event(replica_set, "Normal", "SuccessfulCreate", text)
-            if failures:
-                return self._creation_failed(replica_set, failures[0])
-            count -= batch
-            batch *= 2
-        return None
-
-    def _creation_failed(self, replica_set: ReplicaSet, error: BaseException) -> Exception | None:
-        if not isinstance(error, ApiError | ConnectionError):
-            raise error
-        if isinstance(error, ApiError):
-            causes = [cause.get("reason") for cause in error.details.get("causes") or []]
-            if "NamespaceTerminating" in causes:
-                return None
-            self._event(replica_set, "Warning", "FailedCreate", f"Error creating: {error}")
-        return error
-
-    async def _delete(self, replica_set: ReplicaSet, pods: list[Pod]) -> None:
-        await all_of(self._delete_one(replica_set, pod) for pod in pods)
-
-    async def _delete_one(self, replica_set: ReplicaSet, pod: Pod) -> None:
-        if await self._pods.delete(pod.metadata):
-            text = f"Deleted pod: {pod.metadata.name}"
-            self._event(replica_set, "Normal", "SuccessfulDelete", text)
-
-    async def _write_status(
-        self, replica_set: ReplicaSet, owned: list[Pod], failure: str
-    ) -> float | None:
+    async def _write_status(self, replica_set: R, owned: list[Pod], failure: str) -> float | None:
         status, changes = status_of(replica_set, owned, failure, self._clock.now())
         if status != _written(replica_set):
             await self._sets.patch(replica_set.metadata, {"status": status}, sub="status")
         return changes
-
-    def _event(self, replica_set: ReplicaSet, type: str, reason: str, message: str) -> None:
-        self._recorder.event(reference(REPLICA_SET, replica_set.metadata), type, reason, message)

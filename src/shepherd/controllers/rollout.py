@@ -3,7 +3,6 @@
 Source: kubernetes pkg/controller/deployment (rolling.go, sync.go, util/deployment_util.go).
 """
 
-import hashlib
 import math
 from typing import Any
 
@@ -25,23 +24,9 @@ _NOT_COPIED = {
     DESIRED,
     MAXIMUM,
 }
-_HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_HASH_LENGTH = 10
 
 Sizes = dict[str, int]
 """Replicas that ReplicaSets are to get, by name; the others stay as they are."""
-
-
-def template_hash(template: Object, collisions: int) -> str:
-    """Names the ReplicaSet of a template. Whether two templates are the same is never judged by it,
-    so it may change between versions of Shepherd without a rollout."""
-    text = msgspec.json.encode([template, collisions], order="deterministic")
-    number = int.from_bytes(hashlib.sha256(text).digest(), "big")
-    letters = []
-    for _ in range(_HASH_LENGTH):
-        number, digit = divmod(number, len(_HASH_ALPHABET))
-        letters.append(_HASH_ALPHABET[digit])
-    return "".join(letters)
 
 
 def same_template(one: Object, other: Object) -> bool:

@@ -8,34 +8,19 @@ from collections.abc import Iterable
 
 from shepherd.api.kinds import POD
 from shepherd.api.objects import Node, Pod, Taint
-from shepherd.api.objects.pod import Toleration
+from shepherd.api.placement import NO_EXECUTE, tolerates
 from shepherd.client.recorder import Recorder, reference
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
 from shepherd.controllers.informers import Informers
-from shepherd.controllers.node_lifecycle import NOT_READY, UNREACHABLE
 from shepherd.lib.clock import Clock
 
 TaintId = tuple[str, str]
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Source: component-helpers scheduling/corev1 ToleratesTaint."""
-    if toleration.effect not in ("", taint.effect):
-        return False
-    if toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.value == taint.value
-
-
 def patience(pod: Pod, taint: Taint) -> float | None:
     """How many seconds a pod bears a NoExecute taint: 0 not at all, None for ever."""
-    owner = pod.metadata.controller
-    if owner and owner.kind == "DaemonSet" and taint.key in (NOT_READY, UNREACHABLE):
-        return None
     matching = [t.toleration_seconds for t in pod.spec.tolerations if tolerates(t, taint)]
     if not matching:
         return 0.0
@@ -45,7 +30,7 @@ def patience(pod: Pod, taint: Taint) -> float | None:
 
 def evicting(node: Node) -> list[Taint]:
     """Its NoExecute taints."""
-    return [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
+    return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
 
 
 class TaintEviction:

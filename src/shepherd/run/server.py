@@ -97,7 +97,7 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
         await api.start()
         async with background(*_loops(config, api, pki, bound)):
             httpd = await serve(
-                Joining(pki, token, api.handle).handle if pki else api.handle,
+                Joining(pki, token, api.handle, store).handle if pki else api.handle,
                 sock=sock,
                 ssl=pki.serving_context() if pki else None,
                 streamed=streams_body,

@@ -182,7 +182,7 @@ class Cycle:
         program = self._programs.get(key)
         if program is None:
             cache, profile = self._cache, self._profile
-            checks = [check for plugin in profile.filters for check in plugin.filter(pod, cache)]
+            checks = profile.checks(pod, cache)
             grades = [grade for plugin in profile.scores for grade in plugin.score(pod, cache)]
             program = self._programs[key] = Program(checks, grades, cache)
             if len(self._programs) > _MAX_PROGRAMS:

@@ -46,6 +46,9 @@ class Check:
     plugin: str
     test: Callable[[NodeInfo], Unfit | None]
     reach: Reach = Reach.NODE
+    detail: Callable[[NodeInfo], str] | None = None
+    """What stands against a node that fails, in figures and names. For people who ask: it may be
+    slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +93,7 @@ class Profile:
     gates: tuple[GatePlugin, ...]
     filters: tuple[FilterPlugin, ...]
     scores: tuple[ScorePlugin, ...]
+
+    def checks(self, pod: PodInfo, cache: Cache) -> list[Check]:
+        """All that `pod` demands of a node."""
+        return [check for plugin in self.filters for check in plugin.filter(pod, cache)]

@@ -5,12 +5,12 @@ commit can still fail, and takes what must be given back then (addresses, ports)
 named as upstream names them. Source: kubernetes plugin/pkg/admission.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from shepherd.api import errors
-from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION, LEASE, NAMESPACE, NODE, POD, SERVICE
+from shepherd.api.kinds import LEASE, NAMESPACE, NODE, POD, SERVICE
 from shepherd.api.kinds.certificates import CERTIFICATE_SIGNING_REQUEST
 from shepherd.api.kinds.priorities import PRIORITY_CLASS
 from shepherd.api.meta import object_key
@@ -44,6 +44,15 @@ class Attributes:
     user: User
     revision: int = 0
     """Of the write, once it is stored."""
+    read: int = 0
+    """The revision of `old`."""
+    manager: str = ""
+    """Who the writer says it is, for managedFields."""
+    dry_run: bool = False
+    kind: Object | None = None
+    """Group, version and kind of `obj`, where they are not those of the route's resource."""
+    warnings: list[str] = field(default_factory=list)
+    """What to tell the user, whatever becomes of the write."""
     _ends: list[Callable[[bool], None]] = field(default_factory=list)
 
     def on_end(self, end: Callable[[bool], None]) -> None:
@@ -58,6 +67,8 @@ class Attributes:
 
 Plugin = Callable[[Object], None]
 """Rewrites an object in place. Raises ApiError."""
+Follow = Callable[[Attributes], None]
+"""Is told of a write that is about to be stored, and asks to be told how that ends."""
 
 
 class Admission:
@@ -67,13 +78,13 @@ class Admission:
         self,
         store: Store,
         services: ServiceAllocator,
-        define: "Callable[[Attributes], None]",
+        followers: Mapping[Resource, Follow],
         accounts: PodAccounts,
     ) -> None:
         self._store = store
         self._accounts = accounts
         self._services = services
-        self._define = define
+        self._followers = followers
         self._admitting: dict[tuple[str, Resource], tuple[Plugin, ...]] = {
             ("create", NAMESPACE): (namespace_finalizer,),
             ("create", POD): (service_account, default_toleration_seconds),
@@ -104,15 +115,16 @@ class Admission:
         Raises ApiError, and ConflictError if what is to be created is there already.
         """
         resource, metadata = asked.route.resource, asked.obj["metadata"]
-        if resource not in (SERVICE, CUSTOM_RESOURCE_DEFINITION):
+        follow = self._followers.get(resource)
+        if follow is None and resource is not SERVICE:
             return
         if asked.operation == "create":
             # Who creates what is there learns that, not that its port is taken (by itself).
             key = object_key(resource, metadata.get("namespace", ""), metadata["name"])
             if there := await self._store.get(key):
                 raise ConflictError(key, 0, there.revision)
-        if resource is CUSTOM_RESOURCE_DEFINITION:
-            self._define(asked)
+        if follow:
+            follow(asked)
         elif asked.operation == "delete":
             asked.on_end(self._services.release(asked.old or asked.obj).end)
         else:

@@ -9,32 +9,36 @@ import logging
 from random import Random
 
 from shepherd.api import errors
-from shepherd.api.kinds import RESOURCES
+from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION, RESOURCES
 from shepherd.api.kinds.metrics import METRICS
+from shepherd.api.resource import Resource
 from shepherd.lib.clock import Clock
 from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
 from shepherd.server.access import Access, Signer
 from shepherd.server.accounts import PodAccounts
-from shepherd.server.admission import Admission
+from shepherd.server.admission import Admission, Follow
 from shepherd.server.auth import Authenticator, Authorizer
+from shepherd.server.callouts import Callouts
 from shepherd.server.config import ServerConfig
+from shepherd.server.conversionwebhook import ConversionWebhook
 from shepherd.server.customresources import CustomResources
 from shepherd.server.discovery import Discovery, openapi
+from shepherd.server.dynamic.chain import DynamicAdmission
 from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
+from shepherd.server.openapi_v2 import OpenApiV2
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
 from shepherd.server.served import Served
 from shepherd.server.services import ServiceAllocator
-from shepherd.server.subresources import find
+from shepherd.server.subresources import VIEWS, find
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.server.upkeep import upkeep
 from shepherd.server.version import VERSION
 from shepherd.server.versions import Versions
 from shepherd.server.virtual import VIRTUAL
-from shepherd.server.webhooks import Webhooks
 from shepherd.store.base import Store, StoreFullError
 
 log = logging.getLogger("shepherd.server")
@@ -71,18 +75,24 @@ class ApiServer:
         self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
         self._routes = Routes(self._served)
         self._discovery = Discovery(self._served)
+        self._openapi_v2 = OpenApiV2(self._served, clock)
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
-        admission = Admission(
+        self._callouts = Callouts(store, random)
+        versions = Versions(ConversionWebhook(self._callouts).convert)
+        self._dynamic = DynamicAdmission(store, self._served, versions, self._callouts, VIEWS)
+        followers: dict[Resource, Follow] = {CUSTOM_RESOURCE_DEFINITION: self._definitions.reserve}
+        followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)
+        accounts = PodAccounts(store, clock, random, tokens=config.pod_tokens)
+        self._registry = Registry(
             store,
-            self._services,
-            self._definitions.reserve,
-            PodAccounts(store, clock, random, tokens=config.pod_tokens),
+            Admission(store, self._services, followers, accounts),
+            self._dynamic,
+            versions,
+            clock=clock,
+            random=random,
         )
-        self._webhooks = Webhooks(store)
-        versions = Versions(self._webhooks.convert)
-        self._registry = Registry(store, admission, versions, clock=clock, random=random)
         tokens = tokens or ServiceAccountTokens(random.randbytes(32), clock, random)
         self._handlers = Handlers(
             self._registry,
@@ -100,6 +110,8 @@ class ApiServer:
         await self._services.load(self._store)
         await self._definitions.load()
         await bootstrap.make(self._registry, self._config)
+        # Last: what the server itself makes does not wait for webhooks that may not run yet.
+        await self._dynamic.load()
         self._ready = True
 
     async def run(self) -> None:
@@ -108,8 +120,9 @@ class ApiServer:
             async with asyncio.TaskGroup() as group:
                 group.create_task(upkeep(self._store, self._clock))
                 group.create_task(self._definitions.run(self._registry))
+                group.create_task(self._openapi_v2.run())
         finally:
-            await self._webhooks.close()
+            await self._callouts.close()
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Never raises for what a client sends."""
@@ -136,7 +149,7 @@ class ApiServer:
             return json_answer(VERSION)
         route = self._routes.find(request)
         if route is None:
-            return self._document(request)
+            return await self._document(request)
         if self._authorizer:
             await self._authorizer.authorize(
                 user, route.verb, route.resource, route.namespace, route.name, route.sub
@@ -155,8 +168,10 @@ class ApiServer:
             raise errors.method_not_allowed(request.method)
         return await serve(self._handlers, call)
 
-    def _document(self, request: Request) -> Response:
+    async def _document(self, request: Request) -> Response:
         """What is served beside objects: what the API has, and what agents must know of it."""
+        if request.path == "/openapi/v2":
+            return await self._openapi_v2.answer(request)
         if response := self._discovery.answer(request) or openapi(request, self._served):
             return response
         if request.path == "/shepherd/v1/cluster":

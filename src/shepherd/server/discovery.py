@@ -12,7 +12,6 @@ from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import Request, Response
 from shepherd.server.handlers import JSON, answer, json_answer
 from shepherd.server.openapi import openapi_document, openapi_index
-from shepherd.server.openapi_v2 import openapi_v2
 from shepherd.server.served import Served
 from shepherd.server.subresources import SUBRESOURCES, Subresource
 
@@ -159,9 +158,7 @@ class Discovery:
 
 
 def openapi(request: Request, served: Served) -> Response | None:
-    """OpenAPI: the v3 index and its documents, which clients keep under their ETag, and v2."""
-    if request.method == "GET" and request.path == "/openapi/v2":
-        return openapi_v2(request)
+    """OpenAPI v3: the index and its documents, which clients keep under their ETag."""
     if request.method != "GET" or not request.path.startswith("/openapi/v3"):
         return None
     match request.path.strip("/").split("/")[2:]:

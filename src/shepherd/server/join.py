@@ -15,11 +15,15 @@ from typing import Any
 import msgspec
 
 from shepherd.api import errors, names
+from shepherd.api.kinds import NODE
+from shepherd.api.meta import object_key
 from shepherd.lib.certificates import RequestError
 from shepherd.lib.files import write_private
 from shepherd.lib.http import Handler, Request, Response
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
+from shepherd.server.codec import decode
 from shepherd.server.pki import Pki
+from shepherd.store.base import Store
 
 CA_PATH = "/cacerts"
 JOIN_PATH = "/shepherd/v1/join"
@@ -50,8 +54,9 @@ class _Order(msgspec.Struct):
 class Joining:
     """A handler for the two paths, in front of the API's (`then`), which gets all others."""
 
-    def __init__(self, pki: Pki, token: str, then: Handler) -> None:
+    def __init__(self, pki: Pki, token: str, then: Handler, store: Store) -> None:
         self._pki = pki
+        self._store = store
         self._secret = token.rpartition(".")[2]
         self._then = then
 
@@ -71,6 +76,8 @@ class Joining:
         if request.method != "POST":
             raise errors.method_not_allowed(request.method)
         order = self._order(request)
+        if not _is_member(request):
+            await self._check_name(order.node)
         try:
             made = await asyncio.to_thread(
                 self._pki.sign_node, order.node, order.csr, order.addresses
@@ -89,7 +96,7 @@ class Joining:
 
     def _order(self, request: Request) -> _Order:
         """The order, if who sent it may give it: with the secret, or as that node itself."""
-        member = request.peer and NODES_GROUP in request.peer.groups
+        member = _is_member(request)
         if not member and not self._knows_secret(request):
             raise errors.unauthorized(
                 "the join token is not this cluster's: use the one in the server's data directory"
@@ -105,11 +112,35 @@ class Joining:
         _check(order)
         return order
 
+    async def _check_name(self, name: str) -> None:
+        """Two agents of one name would undo each other's work. Raises ApiError 409 while the first
+        is alive: until the node lifecycle controller has missed it, or its node is deleted."""
+        item = await self._store.get(object_key(NODE, "", name))
+        if item is None:
+            return
+        status = decode(item.value).get("status") or {}
+        ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}.get("Ready")
+        if ready in ("True", "False"):
+            where = ", ".join(a["address"] for a in status.get("addresses") or ())
+            raise errors.conflict(
+                "",
+                "nodes",
+                name,
+                f"a node of this name is here and its agent is alive (at {where}). Give this "
+                "machine another name with --node-name; if it replaces that one, stop the old "
+                f"agent, remove its node by `kubectl delete node {name}`, and start again",
+            )
+
     def _knows_secret(self, request: Request) -> bool:
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(
             shown.strip().encode(), self._secret.encode()
         )
+
+
+def _is_member(request: Request) -> bool:
+    """Whether the request comes with a node's certificate."""
+    return request.peer is not None and NODES_GROUP in request.peer.groups
 
 
 def _check(order: _Order) -> None:

@@ -85,6 +85,14 @@ def generate_name(resource: Resource, metadata: Object, random: Random) -> None:
     metadata["name"] = base[:_LONGEST_BASE] + name_suffix(random)
 
 
+def remade(resource: Resource, obj: Object, before: Object) -> Object:
+    """What others made of an object, in normal form; of its metadata (`before`) they change
+    nothing that clients cannot change, nor whose its fields are."""
+    obj = normal_form(resource, obj)
+    carry(obj["metadata"], before)
+    return obj
+
+
 def asked_name(metadata: Object) -> str:
     """What the sender called the object: its generateName, if its name was made of that."""
     base, name = metadata.get("generateName") or "", metadata["name"]

@@ -85,7 +85,7 @@ def openapi_index(groups: Mapping[tuple[str, str], Mapping[str, Resource]]) -> b
     paths = {}
     for (group, version), resources in sorted(groups.items()):
         path = f"apis/{group}/{version}" if group else f"api/{version}"
-        digest = _hash(group, version, tuple(resources.values()))
+        digest = hash_of(group, version, tuple(resources.values()))
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
     return msgspec.json.encode({"paths": paths})
 
@@ -99,27 +99,38 @@ def openapi_document(group: str, version: str, resources: Iterable[Resource]) ->
 def _document(group: str, version: str, here: tuple[Resource, ...]) -> Document | None:
     if not here:
         return None
-    schemas: Json = {}
-    paths: Json = {}
-    for resource in here:
-        paths |= _paths(group, version, resource)
-        _add_schemas(schemas, group, version, resource)
-    for type_name in ("meta.v1.Status", "meta.v1.DeleteOptions", "meta.v1.Patch"):
-        _add_type(schemas, get_type(type_name))
-    if any(resource.scale for resource in here):
-        _add_type(schemas, get_type("autoscaling.v1.Scale"))
     document = {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": __version__},
-        "paths": dict(sorted(paths.items())),
-        "components": {"schemas": dict(sorted(schemas.items()))},
+        "paths": paths_of(group, version, here),
+        "components": {"schemas": schemas_of(group, version, here)},
     }
     packed = gzip.compress(msgspec.json.encode(document), 6, mtime=0)
-    return Document(packed, _hash(group, version, here))
+    return Document(packed, hash_of(group, version, here))
+
+
+def paths_of(group: str, version: str, resources: Iterable[Resource]) -> Json:
+    """The paths below a group and version, with their operations."""
+    paths: Json = {}
+    for resource in resources:
+        paths |= _paths(group, version, resource)
+    return dict(sorted(paths.items()))
+
+
+def schemas_of(group: str, version: str, resources: Iterable[Resource]) -> Json:
+    """The schemas that these paths speak of, and all that those hold, by name."""
+    schemas: Json = {}
+    for resource in resources:
+        _add_schemas(schemas, group, version, resource)
+        if resource.scale:
+            _add_type(schemas, get_type("autoscaling.v1.Scale"))
+    for type_name in ("meta.v1.Status", "meta.v1.DeleteOptions", "meta.v1.Patch"):
+        _add_type(schemas, get_type(type_name))
+    return dict(sorted(schemas.items()))
 
 
 @lru_cache(maxsize=64)
-def _hash(group: str, version: str, resources: tuple[Resource, ...]) -> str:
+def hash_of(group: str, version: str, resources: tuple[Resource, ...]) -> str:
     """Changes when the document may: with the program and with what is served."""
     parts = [
         (

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shepherd.api import errors
-from shepherd.api.kinds import ENDPOINTS, NODE
+from shepherd.api.kinds import NODE
 from shepherd.api.meta import object_key
-from shepherd.api.objects import Node, Pod, Service, decode
-from shepherd.api.objects.network import Endpoints, ServicePort
+from shepherd.api.objects import Node, Pod, decode
 from shepherd.lib.http import Request, Response
+from shepherd.server.backends import bracketed, choose
 from shepherd.server.handlers import Call, Handlers
 from shepherd.server.routes import TRUE
 
@@ -139,13 +139,8 @@ async def service(handlers: Handlers, call: Call) -> Response:
     `{name}:{port}` chooses the port by name or number; a service with only one needs no choice.
     """
     name, wanted = _name_and_port(call.route.name)
-    item = await handlers.registry.item(replace(call.route, name=name))
-    port = _service_port(name, decode(item.value, Service).spec.ports, wanted)
-    found = await handlers.store.get(object_key(ENDPOINTS, call.route.namespace, name))
-    backends = list(_backends(decode(found.value, Endpoints), port)) if found else []
-    if not backends:
-        raise errors.unavailable(f'no endpoints available for service "{name}"')
-    address, number = handlers.random.choice(backends)
+    namespace = call.route.namespace
+    address, number = await choose(handlers.store, handlers.random, namespace, name, wanted)
     return await _proxied(handlers, call, address, number)
 
 
@@ -159,27 +154,6 @@ def _name_and_port(text: str) -> tuple[str, str]:
             f"invalid request {text!r}: want name, name:port or http:name:port"
         )
     return parts[0], parts[1] if len(parts) == 2 else ""
-
-
-def _service_port(service: str, ports: list[ServicePort], wanted: str) -> str:
-    """The name of the port that is meant. Raises ApiError 503, as upstream."""
-    if not wanted and len(ports) == 1:
-        return ports[0].name
-    if not wanted.isdecimal():
-        return wanted
-    for port in ports:
-        if port.port == int(wanted):
-            return port.name
-    raise errors.unavailable(f'no service port {wanted} found for service "{service}"')
-
-
-def _backends(endpoints: Endpoints, port: str) -> Iterator[tuple[str, int]]:
-    """The ready addresses, each with the number of the named port there."""
-    for subset in endpoints.subsets:
-        for one in subset.get("ports") or ():
-            if one.get("name", "") == port:
-                for address in subset.get("addresses") or ():
-                    yield address["ip"], one["port"]
 
 
 async def ask_agent(handlers: Handlers, node: str, request: Request) -> Response:
@@ -201,7 +175,7 @@ async def _agent(handlers: Handlers, name: str) -> str:
     host = next((text for kind in _ADDRESS_TYPES if (text := node.address(kind))), "")
     if not host or not port:
         raise errors.unavailable(f'node "{name}" has not told where its agent listens')
-    return f"https://{_host(host)}:{port}"
+    return f"https://{bracketed(host)}:{port}"
 
 
 async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
@@ -220,7 +194,7 @@ async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
 
 async def _proxied(handlers: Handlers, call: Call, address: str, port: int) -> Response:
     """The answer of a pod's port; where it sends the client is a place behind the proxy."""
-    response = await _send(handlers, f"http://{_host(address)}:{port}", _relayed(call))
+    response = await _send(handlers, f"http://{bracketed(address)}:{port}", _relayed(call))
     location = response.headers.get("location", "")
     if location.startswith("/"):
         response.headers["location"] = _base(call) + location
@@ -259,7 +233,3 @@ def _container(pod: Pod, asked: str) -> str:
             f"a container name must be specified for pod {name}, choose one of: [{choices}]"
         )
     return names[0]
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

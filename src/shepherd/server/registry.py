@@ -19,6 +19,7 @@ from shepherd.server import metadata, ownership
 from shepherd.server.admission import Admission, Attributes
 from shepherd.server.codec import decode, encode, with_revision
 from shepherd.server.deletion import DeleteOptions, finished, mark
+from shepherd.server.dynamic.chain import DynamicAdmission
 from shepherd.server.routes import Route
 from shepherd.server.versions import Versions
 from shepherd.store.base import ConflictError, Delete, Item, Put, Store
@@ -60,6 +61,7 @@ class Registry:
         self,
         store: Store,
         admission: Admission,
+        dynamic: DynamicAdmission,
         versions: Versions,
         *,
         clock: Clock,
@@ -68,6 +70,7 @@ class Registry:
         self.store = store
         self.versions = versions
         self._admission = admission
+        self._dynamic = dynamic
         self._clock = clock
         self._random = random
 
@@ -96,10 +99,14 @@ class Registry:
         resource.default(obj)
         if writer and writer.operation == UPDATE:
             ownership.track_new(resource, obj, writer)
-        asked = Attributes("create", route, obj, None, user)
+        asked = Attributes("create", route, obj, None, user, dry_run=dry_run)
+        asked.manager = writer.manager if writer else ""
         await self._admission.admit(asked)
+        if await self._dynamic.mutate(asked):
+            obj = asked.obj = metadata.remade(resource, asked.obj, obj["metadata"])
         resource.prepare(obj, None)
         _accept(resource, obj, resource.validate(obj) + resource.judge(obj, None))
+        await self._dynamic.validate(asked)
         for _ in range(1 if named else _NAMES_TO_TRY):
             key = object_key(resource, route.namespace, obj["metadata"]["name"])
             try:
@@ -110,7 +117,7 @@ class Registry:
                     metadata.generate_name(resource, obj["metadata"], self._random)
                     resource.default(obj)
             else:
-                written.warnings = _warnings(resource, obj)
+                written.warnings = _warnings(resource, obj) + asked.warnings
                 return written
         raise errors.already_exists(route.group, resource.plural, taken)
 
@@ -198,9 +205,14 @@ class Registry:
         new = merge(resource, wanted, old)
         if writer:
             ownership.track(resource, wanted, new, old, writer)
-        asked = Attributes("update", route, new, old, user)
+        asked = Attributes("update", route, new, old, user, read=item.revision, dry_run=dry_run)
+        asked.manager = writer.manager if writer else ""
         if merge is main:
             await self._admission.admit(asked)
+        if await self._dynamic.mutate(asked):
+            kept = new["metadata"]
+            new = asked.obj = metadata.remade(resource, merge(resource, asked.obj, old), kept)
+        if merge is main:
             resource.prepare(new, old)
             count_generation(resource, new, old)
         if ownership.unchanged(new, old) and self.versions.current(resource, item.revision):
@@ -210,11 +222,13 @@ class Registry:
         if merge is main:
             found += resource.validate(new) + resource.validate_update(new, old)
         _accept(resource, new, found)
+        await self._dynamic.validate(asked)
         if finished(resource, new):
             asked.operation = "delete"
         written = await self._commit(asked, item.key, item.revision, dry_run=dry_run)
         if merge is main:
             written.warnings = _warnings(resource, new)
+        written.warnings += asked.warnings
         return written
 
     async def delete(self, route: Route, options: DeleteOptions, user: User) -> Written:
@@ -232,14 +246,19 @@ class Registry:
     ) -> Written:
         old = await self.versions.load(route.resource, item)
         _check_delete(route, options, old, item.revision)
-        asked = Attributes("delete", route, old, old, user)
+        asked = Attributes("delete", route, old, old, user, read=item.revision)
+        asked.dry_run = options.dry_run
         await self._admission.admit(asked)
+        await self._dynamic.mutate(asked)
+        await self._dynamic.validate(asked)
         marked = mark(route.resource, old, options, self._clock.now())
         if marked == old:
             return Written(encode(old), item.revision)
         if marked is not None:
             asked.operation, asked.obj = "update", marked
-        return await self._commit(asked, item.key, item.revision, dry_run=options.dry_run)
+        written = await self._commit(asked, item.key, item.revision, dry_run=options.dry_run)
+        written.warnings = asked.warnings
+        return written
 
     async def item(self, route: Route) -> Item:
         """The object as it is stored. Raises ApiError 404."""

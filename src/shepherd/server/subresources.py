@@ -201,6 +201,12 @@ def scale_of(resource: Resource, obj: Object) -> Object:
     }
 
 
+VIEWS: dict[str, tuple[Object, Callable[[Resource, Object], Object]]] = {
+    "scale": ({"group": "autoscaling", "version": "v1", "kind": "Scale"}, scale_of)
+}
+"""Subresources that show an object in another form: its group, version and kind, and the form."""
+
+
 async def bind(handlers: Handlers, call: Call) -> Response:
     """POST pods/{name}/binding: the scheduler's decision, made once."""
     binding = call.body("", "v1", "Binding").object

@@ -49,6 +49,10 @@ class Versions:
             return obj
         return (await self._converted(resource, [obj], custom.storage))[0]
 
+    async def to(self, resource: Resource, obj: Object) -> Object:
+        """An object of another version of a custom resource as `resource` has it."""
+        return (await self._served(resource, [obj]))[0]
+
     async def items(self, resource: Resource, items: list[Item]) -> list[Item]:
         """Stored objects as `resource` has them."""
         stale = [at for at, item in enumerate(items) if not self.current(resource, item.revision)]

@@ -25,6 +25,7 @@ from shepherd.lib.httpd import serve
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki
+from shepherd.store.memory import MemoryStore
 from shepherd.testing.virtual import eventually
 
 CLOCK = SystemClock()
@@ -51,7 +52,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 @pytest.fixture
 async def server(pki: Pki, tmp_path: Path) -> AsyncIterator[Server]:
     server = Server(pki, "", join_token(tmp_path / "join-token", pki))
-    joining = Joining(pki, server.token, server.handle)
+    joining = Joining(pki, server.token, server.handle, MemoryStore())
     listener = await serve(joining.handle, "127.0.0.1", ssl=pki.serving_context())
     server.url = f"https://127.0.0.1:{listener.port}"
     yield server

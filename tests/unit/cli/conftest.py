@@ -2,11 +2,11 @@
 
 import io
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -27,6 +27,7 @@ from shepherd.server.config import ServerConfig
 from shepherd.store.base import Put
 from shepherd.store.memory import MemoryStore
 
+T = TypeVar("T")
 ADMIN = User("admin", ("system:masters",))
 
 
@@ -103,6 +104,10 @@ class Cluster:
         out, err = self._capsys.readouterr()
         return Result(code, out, err)
 
+    def ask(self, call: Callable[[Client], Awaitable[T]]) -> T:
+        """Let a client of one's own ask the API."""
+        return Session(connect=self.connect).run(call)
+
     def given(self, kind: str, name: str, /, namespace: str = "default", **fields: Any) -> Object:
         """An object straight in the API, status and all."""
         resource = next(resource for resource in RESOURCES if resource.kind == kind)
@@ -119,7 +124,7 @@ class Cluster:
                 return made
             return await client.update(resource, made | {"status": fields["status"]}, sub="status")
 
-        return Session(connect=self.connect).run(make)
+        return self.ask(make)
 
     def set_status(self, kind: str, obj: Object, status: Object) -> None:
         """Write an object's status, as its controller does."""
@@ -130,7 +135,7 @@ class Cluster:
             wanted = obj | {"metadata": metadata, "status": status}
             await client.update(resource, wanted, sub="status")
 
-        Session(connect=self.connect).run(write)
+        self.ask(write)
 
     def bind(self, pod: Object, node: str) -> None:
         """Put a pod on a node, as the scheduler does."""
@@ -143,7 +148,7 @@ class Cluster:
         async def put(client: Client) -> None:
             await self._store.commit(Put(key, value))
 
-        Session(connect=self.connect).run(put)
+        self.ask(put)
 
 
 @pytest.fixture

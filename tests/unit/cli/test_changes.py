@@ -172,7 +172,7 @@ def test_delete_says_when_an_object_stays(sheepctl: Any) -> None:
     sheepctl.given("ConfigMap", "held", metadata={"finalizers": ["example.com/hold"]})
     result = sheepctl("delete", "cm", "held", "--timeout=0.05")
     assert result.code == 1
-    assert "configmap/held is still there after 0.05 s: see its finalizers" in result.err
+    assert "still there after 0.05 s: see `sheepctl why configmap/held`" in result.err
 
 
 def deployment(generation: int = 1, **status: Any) -> dict[str, Any]:

@@ -59,12 +59,11 @@ def test_a_silent_node_is_unknown_in_all_that_it_told() -> None:
     assert {c["status"] for c in found} == {"Unknown"}
 
 
-def pod(name: str = "p", tolerations: list[dict[str, Any]] | None = None, owner: str = "",
+def pod(name: str = "p", tolerations: list[dict[str, Any]] | None = None,
         phase: str = "Running", on: str = "n1", **meta: Any) -> Pod:  # fmt: skip
-    owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
     return decode(
         {
-            "metadata": {"name": name, "ownerReferences": owners, **meta},
+            "metadata": {"name": name, **meta},
             "spec": {"nodeName": on, "tolerations": tolerations or []},
             "status": {"phase": phase},
         },
@@ -93,12 +92,6 @@ def test_how_long_a_pod_bears_a_taint(
     tolerations: list[dict[str, Any]], expected: float | None
 ) -> None:
     assert patience(pod(tolerations=tolerations), TAINT) == expected
-
-
-def test_a_daemon_sets_pod_stays_on_a_lost_node_and_leaves_a_users_taint() -> None:
-    daemon = pod(owner="DaemonSet")
-    assert patience(daemon, TAINT) is None
-    assert patience(daemon, Taint(key="gpu", effect="NoExecute")) == 0.0
 
 
 def test_pods_that_nobody_else_will_remove() -> None:

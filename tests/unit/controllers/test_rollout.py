@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shepherd.api.objects import Deployment, ReplicaSet, decode
 from shepherd.controllers import rollout
+from shepherd.controllers.templates import template_hash
 
 
 def deployment(replicas: int, surge: int | str = "25%", unavailable: int | str = "25%",
@@ -69,9 +70,9 @@ def test_the_new_replica_set_is_found_by_its_template_not_by_its_hash() -> None:
 
 
 def test_the_hash_names_a_template_and_a_collision_changes_it() -> None:
-    one = rollout.template_hash(template("a"), 0)
-    assert rollout.template_hash({**template("a")}, 0) == one
-    others = {rollout.template_hash(template("b"), 0), rollout.template_hash(template("a"), 1)}
+    one = template_hash(template("a"), 0)
+    assert template_hash({**template("a")}, 0) == one
+    others = {template_hash(template("b"), 0), template_hash(template("a"), 1)}
     assert one not in others
     assert len(one) == 10
 

@@ -13,6 +13,8 @@ from shepherd.lib.clock import SystemClock
 from shepherd.lib.http import Request, Response, User
 from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki
+from shepherd.store.base import Delete, Put
+from shepherd.store.memory import MemoryStore
 
 # Made by: openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /O=system:masters/...
 SIGNING_REQUEST = """
@@ -42,7 +44,8 @@ class Door:
 
     def __init__(self, pki: Pki, token: str) -> None:
         self.secret = token.split(".")[2]
-        self._handle = Joining(pki, token, self._api).handle
+        self.store = MemoryStore()
+        self._handle = Joining(pki, token, self._api, self.store).handle
 
     async def _api(self, request: Request) -> Response:
         return Response(299)
@@ -136,3 +139,29 @@ async def test_a_bad_order_says_what_is_wrong(
 async def test_a_body_that_is_not_json_and_a_wrong_method_are_refused(door: Door) -> None:
     assert (await door.join(b"\xff{"))[0] == 400
     assert (await door.get("/shepherd/v1/join")).status == 405
+
+
+async def test_a_second_living_agent_of_one_name_is_refused(door: Door, csr: str) -> None:
+    """k3s-io/k3s#6054, #802: told which node that is, and the command that replaces it. The first
+    renews its certificate all the while."""
+    order = {"node": "n1", "csr": csr}
+
+    async def report(ready: str) -> None:
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.5"}],
+            "conditions": [{"type": "Ready", "status": ready}],
+        }
+        await door.store.commit(Put("nodes//n1", json.dumps({"status": status}).encode()))
+
+    assert (await door.join(order))[0] == 200
+    await report("True")
+    code, status = await door.join(order)
+    assert (code, status["reason"]) == (409, "Conflict")
+    for text in ('"n1"', "at 10.0.0.5", "--node-name", "kubectl delete node n1"):
+        assert text in status["message"]
+    assert (await door.join(order, secret="", peer=NODE))[0] == 200
+    await report("Unknown")
+    assert (await door.join(order))[0] == 200
+    await report("False")
+    await door.store.commit(Delete("nodes//n1"))
+    assert (await door.join(order))[0] == 200

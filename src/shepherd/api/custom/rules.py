@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from shepherd.api import errors
-from shepherd.api.custom import cel
+from shepherd.api.cel import expressions as cel
 from shepherd.api.custom.structural import ABSENT, Structural
 from shepherd.api.errors import FieldError
 from shepherd.api.patch import same
@@ -60,7 +60,7 @@ class Rule:
         return self._expression.uses_old
 
     @cached_property
-    def _expression(self) -> cel.Expression:
+    def _expression(self) -> cel.Rule:
         return cel.compile_rule(self.text, optional_old=self._optional_old)
 
     def check(self, value: Any, path: str, old: Any) -> FieldError | None:
@@ -69,18 +69,23 @@ class Rule:
             expression = self._expression
             if expression.uses_old and old is ABSENT and not self._optional_old:
                 return None
-            given = [] if old is ABSENT else [old]
-            before = given if self._optional_old else next(iter(given), None)
-            passed = expression.evaluate(value, before)
+            passed = expression.evaluate(value, self._given(old))
         except cel.CelError as error:
             return self._error(path, value, f"{error} evaluating rule: {self.text}")
         return None if passed is True else self._error(path, value, self._detail(value, old))
 
+    def _given(self, old: Any) -> Any:
+        """`oldSelf` as `compile_rule` wants it."""
+        given = [] if old is ABSENT else [old]
+        return given if self._optional_old else next(iter(given), None)
+
     def _detail(self, value: Any, old: Any) -> str:
         if self._message_expression:
             try:
-                before = None if old is ABSENT else old
-                text = cel.compile_rule(self._message_expression).evaluate(value, before)
+                expression = cel.compile_rule(
+                    self._message_expression, optional_old=self._optional_old
+                )
+                text = expression.evaluate(value, self._given(old))
             except cel.CelError:
                 text = ""
             if isinstance(text, str) and text.strip() and "\n" not in text:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from shepherd.api import errors
+from shepherd.api.cel import expressions as cel
 from shepherd.api.check import WrongType
-from shepherd.api.custom import cel
 from shepherd.api.custom.rules import Rules
 from shepherd.api.custom.structural import ABSENT, Structural
 from shepherd.api.errors import FieldError
@@ -364,7 +364,7 @@ def _rule(rule: Object, path: str, correlated: bool) -> Iterator[FieldError]:
         yield errors.invalid_value(f"{path}.optionalOldSelf", True, detail)
     if expression := rule.get("messageExpression", "").strip():
         try:
-            if cel.compile_rule(expression).returns not in ("STRING", "DYN"):
+            if cel.compile_rule(expression, optional_old=optional).returns not in ("STRING", "DYN"):
                 raise cel.CelError("messageExpression must evaluate to a string")
         except cel.CelError as error:
             yield errors.invalid_value(f"{path}.messageExpression", rule, str(error))

@@ -192,7 +192,7 @@ def _pattern(pattern: str, schema: Object) -> Check:
     def check(value: Any, path: str) -> FieldError | None:
         nonlocal matches
         if matches is None:
-            from shepherd.api.custom.cel import matcher
+            from shepherd.api.cel.expressions import matcher
 
             matches = matcher(pattern)
         if matches(value):

@@ -65,7 +65,6 @@ def _webhooks(kind: str, plural: str) -> Resource:
         namespaced=False,
         categories=("api-extensions",),
         generation=True,
-        idle=True,
         columns=(count("Webhooks", "webhooks", "How many it has."), AGE),
         default=_default_webhooks,
         validate=validates(f"admissionregistration.v1.{kind}", _validate_webhooks),

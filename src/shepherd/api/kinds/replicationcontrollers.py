@@ -54,7 +54,6 @@ REPLICATION_CONTROLLER = Resource(
     status=True,
     scale=True,
     generation=True,
-    idle=True,
     columns=(
         number("Desired", "spec.replicas", "Pods there should be."),
         number("Current", "status.replicas", "Pods there are."),

@@ -5,7 +5,15 @@ JSON object under its resourceVersion). Never encode one of these back to the AP
 would drop the fields it does not know.
 """
 
-from shepherd.api.objects.apps import Deployment, DeploymentSpec, ReplicaSet
+from shepherd.api.objects.apps import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    DeploymentSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 from shepherd.api.objects.cluster import Lease, Namespace
 from shepherd.api.objects.custom import CustomResourceDefinition
 from shepherd.api.objects.meta import LabelSelector, ObjectMeta, OwnerReference, decode
@@ -15,7 +23,9 @@ from shepherd.api.objects.pod import Container, Pod, PodSpec
 
 __all__ = [
     "Container",
+    "ControllerRevision",
     "CustomResourceDefinition",
+    "DaemonSet",
     "Deployment",
     "DeploymentSpec",
     "EndpointSlice",
@@ -28,7 +38,9 @@ __all__ = [
     "Pod",
     "PodSpec",
     "ReplicaSet",
+    "ReplicationController",
     "Service",
+    "StatefulSet",
     "Taint",
     "decode",
 ]

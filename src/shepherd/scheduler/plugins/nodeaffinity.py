@@ -1,6 +1,7 @@
 """NodeAffinity: spec.nodeSelector and spec.affinity.nodeAffinity, required and preferred."""
 
-from shepherd.api.selectors import labels_selector, node_selector, node_selector_term
+from shepherd.api.placement import required_affinity
+from shepherd.api.selectors import node_selector_term
 from shepherd.scheduler.cache import Cache, NodeInfo
 from shepherd.scheduler.framework import MAX_SCORE, Check, Grade, Unfit
 from shepherd.scheduler.shape import PodInfo
@@ -10,20 +11,13 @@ class NodeAffinity:
     name = "NodeAffinity"
 
     def filter(self, pod: PodInfo, cache: Cache) -> list[Check]:
-        spec = pod.shape.spec
-        affinity = spec.affinity.node_affinity if spec.affinity else None
-        required = (
-            affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        )
-        if not spec.node_selector and required is None:
+        demand = required_affinity(pod.shape.spec.node_selector, pod.shape.spec.affinity)
+        if demand is None:
             return []
-        labels_match = labels_selector(spec.node_selector).matches
-        terms_match = node_selector(required)
         unfit = Unfit(self.name, "node(s) didn't match Pod's node affinity/selector")
 
         def test(node: NodeInfo) -> Unfit | None:
-            fits = labels_match(node.labels) and terms_match(node.labels, node.name)
-            return None if fits else unfit
+            return None if demand(node.labels, node.name) else unfit
 
         return [Check(self.name, test)]
 

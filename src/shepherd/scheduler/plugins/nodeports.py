@@ -20,7 +20,15 @@ class NodePorts:
             clash = any(_clash(port, taken) for taken in node.ports for port in wanted)
             return unfit if clash else None
 
-        return [Check(self.name, test)]
+        def holders(node: NodeInfo) -> str:
+            return ", ".join(
+                f"{port[2]}/{port[1]} is held by {other.key}"
+                for port in wanted
+                for other in node.pods.values()
+                if any(_clash(port, taken) for taken in other.shape.ports)
+            )
+
+        return [Check(self.name, test, detail=holders)]
 
 
 def _clash(one: HostPort, other: HostPort) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.api.custom import cel
+from shepherd.api.cel import expressions as cel
 from shepherd.api.custom.definition import version_order
 from shepherd.api.custom.formats import fits
 from shepherd.api.custom.rules import Rules

@@ -1,0 +1,198 @@
+"""Compiling and evaluating expressions, and patterns in the same RE2.
+
+Google's own runtime (cel-expr-python, docs/adr/0011-custom-resources.md) is loaded when the first
+schema that needs it is used. It bounds an evaluation by itself: 10,000 steps of the loops of all
+macros together, 32 levels of nesting; its regular expressions take linear time.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from shepherd.api.cel.library import FUNCTIONS
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+MAX_LENGTH = 16 * 1024
+"""Of an expression in bytes."""
+_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
+"""What in a pattern is no group that captures, or one."""
+_STATUS = re.compile(r"[A-Z_]+: (?P<text>.*?)(?: \[[A-Z_]+\])?", re.DOTALL)
+_MISSING = re.compile(r'Key not found in map : "?(?P<key>.*?)"?')
+_OLD = re.compile(r"\boldSelf\b")
+_RENAMED = re.compile(r"\.\s*(indexOf|lastIndexOf)\b")
+"""Of strings and of lists, which the library cannot tell apart: ours take both."""
+_OPTIONAL = re.compile(r"\.\s*validate\s*\(|\bformat\.named\s*\(")
+_TEXT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+
+
+class CelError(ValueError):
+    """An expression that cannot be compiled or evaluated; the message says why."""
+
+
+# What the library brings itself, as upstream has it in every environment.
+_EXTENSIONS = (
+    "bindings", "encoders", "lists", "math", "optional", "regex", "sets", "strings",
+    "two-var-comprehensions",
+)  # fmt: skip
+_RULE = ("self", "oldSelf")
+
+
+@cache
+def _environment(variables: tuple[str, ...]) -> "cel.Env":
+    from cel_expr_python import cel
+
+    types = {name: getattr(cel.Type, name.upper()) for name in ("bool", "dyn", "int", "string")}
+    types |= {"double": cel.Type.DOUBLE, "list": cel.Type.LIST, "map": cel.Type.MAP}
+    types |= {"strings": cel.Type.List(cel.Type.STRING)}
+    declared = [
+        cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(
+                    f"{name}_{at}",
+                    types[function.answers],
+                    [types[of] for of in function.takes],
+                    function.member,
+                    function.call,
+                )
+                for at, function in enumerate(overloads)
+            ],
+        )
+        for name, overloads in FUNCTIONS.items()
+    ]
+    listed = "".join(f"  - name: {name}\n" for name in _EXTENSIONS)
+    return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(f"extensions:\n{listed}"),
+        variables=dict.fromkeys(variables, cel.Type.DYN),
+        functions=declared,
+    )
+
+
+class Expression:
+    """A compiled expression over some variables, all of them of any type."""
+
+    def __init__(self, compiled: "cel.Expression") -> None:
+        self._compiled = compiled
+
+    @property
+    def returns(self) -> str:
+        """The name of its static type: BOOL, STRING, DYN..."""
+        return str(self._compiled.return_type().name())
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """Its value, given that of each variable. Raises CelError."""
+        try:
+            result = self._compiled.eval(data=values)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise CelError(_plain(str(error))) from None
+        if result.type().name() == "ERROR":
+            raise CelError(_plain(str(result.value())))
+        return result.plain_value()
+
+
+@lru_cache(maxsize=4096)
+def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
+    """Compile and type-check an expression over those variables. Raises CelError."""
+    if len(text.encode()) > MAX_LENGTH:
+        raise CelError(f"an expression may not be longer than {MAX_LENGTH} bytes")
+    text = _outside_texts(text, lambda part: _RENAMED.sub(r".any_\1", part))
+    text = _taking_first(text)
+    try:
+        return Expression(_environment(variables).compile(text))
+    except RuntimeError as error:
+        raise CelError(f"compilation failed: {_plain(str(error))}") from None
+
+
+class Rule:
+    """A compiled expression over `self` and `oldSelf`."""
+
+    def __init__(self, text: str, *, optional_old: bool) -> None:
+        self.uses_old = bool(_OLD.search(_TEXT.sub("''", text)))
+        if optional_old:
+            text = _outside_texts(text, lambda part: _OLD.sub("oldSelf[?0]", part))
+        self._expression = compile_expression(text, _RULE)
+
+    @property
+    def returns(self) -> str:
+        return self._expression.returns
+
+    def evaluate(self, value: Any, old: Any = None) -> Any:
+        """Its value. Raises CelError."""
+        return self._expression.evaluate({"self": value, "oldSelf": old})
+
+
+@lru_cache(maxsize=4096)
+def compile_rule(text: str, *, optional_old: bool = False) -> Rule:
+    """Compile and type-check. Raises CelError.
+
+    With `optional_old` the expression sees `oldSelf` as an optional value. The library has no way
+    to pass one, so it is given a list of none or one (whose `optional` its first item is).
+    """
+    return Rule(text, optional_old=optional_old)
+
+
+def _outside_texts(text: str, change: Callable[[str], str]) -> str:
+    """`text` with what is outside of its string literals changed."""
+    parts = []
+    at = 0
+    for literal in _TEXT.finditer(text):
+        parts += [change(text[at : literal.start()]), literal.group()]
+        at = literal.end()
+    return "".join([*parts, change(text[at:])])
+
+
+def _taking_first(text: str) -> str:
+    """`text` in which the functions that answer optional values do so.
+
+    Ours answer a list of none or one, whose `optional` its first item is.
+    """
+    literals = [(match.start(), match.end()) for match in _TEXT.finditer(text)]
+    bare = list(text)
+    for start, end in literals:
+        bare[start:end] = " " * (end - start)
+    blank = "".join(bare)
+    for match in reversed(list(_OPTIONAL.finditer(blank))):
+        depth, at = 1, match.end()
+        while at < len(blank) and depth:
+            depth += {"(": 1, ")": -1}.get(blank[at], 0)
+            at += 1
+        called = match.group().replace("validate", "any_validate")
+        text = text[: match.start()] + called + text[match.end() : at] + "[?0]" + text[at:]
+        blank = blank[:at] + " " * 4 + blank[at:]
+    return text
+
+
+def _plain(text: str) -> str:
+    """The library's message without its status codes, in upstream's words where they differ."""
+    match = _STATUS.fullmatch(text)
+    text = match["text"] if match else text
+    missing = _MISSING.fullmatch(text)
+    return f"no such key: {missing['key']}" if missing else text
+
+
+def find_all(text: str, pattern: str) -> list[str]:
+    """What a pattern matches in a text. Raises ValueError for a pattern that is none."""
+    # The library's own function answers what a group of the pattern matches, if it has one.
+    whole = _GROUP.sub(lambda found: found[1] or "(?:", pattern)
+    compiled = compile_expression("regex.extractAll(text, pattern)", ("text", "pattern"))
+    found: list[str] = compiled.evaluate({"text": text, "pattern": whole})
+    return found
+
+
+@lru_cache(maxsize=1024)
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a text matches an RE2 pattern somewhere. Raises CelError for a pattern that is none.
+
+    It never takes more than linear time, whatever the pattern.
+    """
+    compiled = compile_rule(f"self.matches({json.dumps(pattern, ensure_ascii=False)})")
+    compiled.evaluate("")
+
+    def matches(text: str) -> bool:
+        return bool(compiled.evaluate(text))
+
+    return matches

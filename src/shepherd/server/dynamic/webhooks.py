@@ -1,0 +1,189 @@
+"""Admission webhooks: who is asked about a write, and what their answers do to it.
+
+Source: "Dynamic Admission Control"; apiserver pkg/admission/plugin/webhook.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from shepherd.api import errors
+from shepherd.api.decode import check_object
+from shepherd.api.patch import json_patch
+from shepherd.api.resource import Object, Resource
+from shepherd.lib.tasks import all_of
+from shepherd.server.callouts import CalloutError, Callouts
+from shepherd.server.dynamic.conditions import Conditions
+from shepherd.server.dynamic.matching import Matching, Siblings
+from shepherd.server.dynamic.subject import Subject
+
+log = logging.getLogger("shepherd.server")
+
+_REVIEWS = ("v1", "v1beta1")
+_NO_REASON = "without explanation"
+
+
+class Webhook:
+    """One webhook of a configuration."""
+
+    def __init__(self, webhook: Object) -> None:
+        self.name: str = webhook["name"]
+        self.again: bool = webhook.get("reinvocationPolicy") == "IfNeeded"
+        """It wants to see what others make of the object after it."""
+        self._config: Object = webhook["clientConfig"]
+        self._matching = Matching.of_webhook(webhook)
+        self._conditions = Conditions(webhook.get("matchConditions") or ())
+        self._ignores_failures = webhook.get("failurePolicy") == "Ignore"
+        self._seconds: float = webhook.get("timeoutSeconds") or 10
+        self._side_effects: str = webhook.get("sideEffects") or "Unknown"
+        known = webhook.get("admissionReviewVersions") or _REVIEWS[:1]
+        self._review = next((version for version in known if version in _REVIEWS), _REVIEWS[0])
+
+    async def target(self, subject: Subject, siblings: Siblings) -> Resource | None:
+        """As which resource it is to see the write; None if it is not asked. Raises ApiError."""
+        resource = await self._matching.find(subject, siblings)
+        if resource is None or self._conditions.empty:
+            return resource
+        verdict = await self._conditions.check(subject, resource)
+        if not verdict.problems:
+            return resource if verdict.holds else None
+        if self._ignores_failures:
+            return None
+        asked = subject.asked.route
+        detail = "[" + ", ".join(verdict.problems) + "]"
+        raise errors.forbidden(asked.group, asked.resource.plural, subject.name, detail)
+
+    async def ask(self, callouts: Callouts, subject: Subject, resource: Resource) -> list[Any]:
+        """The operations of its patch, if it has one. Raises ApiError if it refuses the write, or
+        fails and must not."""
+        if subject.asked.dry_run and self._side_effects not in ("None", "NoneOnDryRun"):
+            raise errors.bad_request(f'admission webhook "{self.name}" does not support dry run')
+        try:
+            response = await self._response(callouts, subject, resource)
+        except CalloutError as error:
+            message = f'failed calling webhook "{self.name}": {error}'
+            if not self._ignores_failures:
+                raise errors.internal(message) from error
+            log.warning("%s: passed over", message)
+            return []
+        subject.asked.warnings += response.get("warnings") or ()
+        if not response.get("allowed"):
+            raise _denied(self.name, response.get("status") or {})
+        operations: list[Any] = response.get("patch") or []
+        return operations
+
+    async def _response(self, callouts: Callouts, subject: Subject, resource: Resource) -> Object:
+        """Its answer, with the patch decoded. Raises CalloutError."""
+        uid = str(uuid4())
+        new, old = await subject.view(resource)
+        request = subject.request(resource, uid) | {"object": new, "oldObject": old}
+        review = {
+            "kind": "AdmissionReview",
+            "apiVersion": f"admission.k8s.io/{self._review}",
+            "request": request,
+        }
+        try:
+            answer = await callouts.post(self._config, review, self._seconds)
+        except CalloutError as error:
+            raise CalloutError(f"failed to call webhook: {error}") from error
+        head = "received invalid webhook response: "
+        response = answer.get("response")
+        if not isinstance(response, dict):
+            raise CalloutError(f"{head}webhook response was absent")
+        if self._review == "v1":
+            if response.get("uid") != uid:
+                given = response.get("uid") or ""
+                raise CalloutError(f'{head}expected response.uid="{uid}", got "{given}"')
+            if (answer.get("apiVersion"), answer.get("kind")) != (
+                review["apiVersion"], review["kind"]
+            ):  # fmt: skip
+                raise CalloutError(f"{head}expected {review['apiVersion']}, Kind=AdmissionReview")
+        return response | {"patch": _operations(response)}
+
+
+def _operations(response: Object) -> list[Any]:
+    """A base64 JSON patch. Raises CalloutError."""
+    if not (text := response.get("patch")):
+        return []
+    kind = response.get("patchType") or "JSONPatch"
+    if kind != "JSONPatch":
+        raise CalloutError(f'unsupported patch type "{kind}"')
+    try:
+        operations = msgspec.json.decode(base64.b64decode(text), type=list[Any])
+    except (binascii.Error, TypeError, msgspec.DecodeError) as error:
+        message = f"received undecodable patch in webhook response: {error}"
+        raise CalloutError(message) from None
+    return operations
+
+
+def _denied(name: str, status: Object) -> errors.ApiError:
+    cause = status.get("message") or status.get("reason") or ""
+    message = f'admission webhook "{name}" denied the request'
+    message += f": {cause}" if cause else f" {_NO_REASON}"
+    code = max(int(status.get("code") or 0), 400)
+    reason, details = status.get("reason") or "", status.get("details")
+    return errors.ApiError(code, reason, message, details=details)
+
+
+async def mutate(
+    webhooks: Iterable[Webhook], callouts: Callouts, subject: Subject, siblings: Siblings
+) -> bool:
+    """Ask mutating webhooks one after another. True if one changed the object. Raises ApiError."""
+    changed = False
+    reinvocable: list[tuple[Webhook, Object]] = []
+    for webhook in webhooks:
+        if resource := await webhook.target(subject, siblings):
+            changed |= await _patch(webhook, callouts, subject, resource)
+            if webhook.again:
+                reinvocable.append((webhook, subject.asked.obj))
+    for webhook, left in reinvocable:
+        if subject.asked.obj != left and (resource := await webhook.target(subject, siblings)):
+            changed |= await _patch(webhook, callouts, subject, resource)
+    return changed
+
+
+async def _patch(
+    webhook: Webhook, callouts: Callouts, subject: Subject, resource: Resource
+) -> bool:
+    operations = await webhook.ask(callouts, subject, resource)
+    if not operations:
+        return False
+    obj, _ = await subject.view(resource)
+    if obj is None:
+        raise errors.internal(
+            f'admission webhook "{webhook.name}" attempted to modify the object, which is not '
+            "supported for this operation"
+        )
+    try:
+        patched = json_patch(obj, operations)
+        checked = check_object(
+            patched, resource.group, resource.version, resource.kind,
+            validation="Ignore", check=resource.check,
+        ).object  # fmt: skip
+    except errors.ApiError as error:
+        message = f'patch of admission webhook "{webhook.name}" cannot be applied: {error}'
+        raise errors.internal(message) from error
+    resource.default(checked)
+    if checked == obj:
+        return False
+    await subject.rewrite(resource, checked)
+    return True
+
+
+async def validate(
+    webhooks: Iterable[Webhook], callouts: Callouts, subject: Subject, siblings: Siblings
+) -> None:
+    """Ask validating webhooks all at once. Raises ApiError, of one of those that refuse."""
+    asked = [(one, found) for one in webhooks if (found := await one.target(subject, siblings))]
+
+    async def ask(webhook: Webhook, resource: Resource) -> None:
+        if await webhook.ask(callouts, subject, resource):
+            head = f'failed calling webhook "{webhook.name}": received invalid webhook response: '
+            raise errors.internal(f"{head}validating webhook may not return response.patch")
+
+    await all_of(ask(webhook, resource) for webhook, resource in asked)

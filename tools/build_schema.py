@@ -5,7 +5,8 @@
 `_definitions.json` is that of the kubernetes-validate wheel (PyPI) for the Kubernetes version to
 speak: field types, list types, merge keys, kinds. GO_SOURCES is a folder that holds checkouts of
 kubernetes/{api,apimachinery,apiextensions-apiserver,kube-aggregator}: from the tags of their
-`types*.go` come protobuf numbers and which fields are pointers. Only names and numbers are taken.
+`types*.go` come protobuf numbers, defaults and which fields are pointers. Only names, numbers and
+such defaults are taken.
 The form is described in docs/adr/0004-schema-data.md.
 """
 
@@ -14,7 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ _SCALARS = {
     f"{_OTHERS[1][1]}.JSONSchemaPropsOrBool": "schema-or-bool",
     f"{_OTHERS[1][1]}.JSONSchemaPropsOrStringArray": "schema-or-strings",
 }
+_ZEROED = ("string", "bool", "int32", "int64", "double")
 _FORMATS = {"int32": "int32", "int64": "int64", "double": "double", "byte": "bytes"}
 
 _stable = re.compile(r"\.v\d+\.\w+$")
@@ -64,6 +66,10 @@ class GoField:
     pointer: bool
     named_slice: bool
     """Of lists, and of maps of lists: in protobuf a list is a message that holds `items`."""
+    always: bool
+    """Go writes it even when it is zero: absence means zero."""
+    default: str
+    """What absence means otherwise, as JSON; may be empty."""
 
 
 @dataclass
@@ -74,22 +80,29 @@ class Package:
 
 
 _struct = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
-_line = re.compile(r"^\t(?:(\w+)\s+)?([\w.*\[\]]+)\s+`([^`]*)`", re.MULTILINE)
+_line = re.compile(r"\t(?:\w+\s+)?([\w.*\[\]]+)\s+`([^`]*)`")
+_default = re.compile(r"\s*// \+default=(?:ref\((\w+)\)|(.+))$")
+_constant = re.compile(r'^\s+(\w+)\s+\w+\s*= ("[^"]*")$', re.MULTILINE)
 _proto = re.compile(r'protobuf:"\w+,(\d+),(\w+)')
 _json = re.compile(r'json:"([^",]*)')
 
 
 def read_go(folder: Path) -> dict[str, list[GoField]]:
     """The structs of a Go package."""
-    structs: dict[str, list[GoField]] = {}
-    for path in sorted(folder.glob("*types*.go")):
-        for name, body in _struct.findall(path.read_text()):
-            structs[name] = list(_go_fields(body))
-    return structs
+    text = "\n".join(path.read_text() for path in sorted(folder.glob("*types*.go")))
+    constants = dict(_constant.findall(text))
+    return {name: list(_go_fields(body, constants)) for name, body in _struct.findall(text)}
 
 
-def _go_fields(body: str) -> Iterator[GoField]:
-    for _, go_type, tags in _line.findall(body):
+def _go_fields(body: str, constants: dict[str, str]) -> Iterator[GoField]:
+    default = ""
+    for line in body.splitlines():
+        if stated := _default.match(line):
+            default = constants[stated[1]] if stated[1] else stated[2]
+        if not (match := _line.match(line)):
+            continue
+        go_type, tags = match.groups()
+        stated_default, default = default, ""
         json_tag = _json.search(tags)
         if json_tag is None or json_tag[1] == "-":
             continue
@@ -97,7 +110,9 @@ def _go_fields(body: str) -> Iterator[GoField]:
         number, label = (int(proto[1]), proto[2]) if proto else (0, "")
         bare = go_type.lstrip("*")
         named = bare.startswith("map[") or not (bare.startswith("[]") or label == "rep")
-        yield GoField(json_tag[1], bare, number, go_type.startswith("*"), named)
+        pointer = go_type.startswith("*")
+        always = not (pointer or "omit" in tags)
+        yield GoField(json_tag[1], bare, number, pointer, named, always, stated_default)
 
 
 class Builder:
@@ -143,19 +158,27 @@ class Builder:
             if item.json:
                 plain[item.json] = item
             elif item.number:
-                inlined.append([item.number, self.inline(package, item.type, definition)])
+                inner, go_type = self.inlined_package(package, item.type)
+                inlined.append([item.number, self.inline(inner, go_type, definition)])
+                plain |= {
+                    one.json: replace(one, number=0) for one in inner.structs.get(go_type, [])
+                }
         fields = [
             self.field_entry(key, value, plain.get(key), key in definition.get("required", []))
             for key, value in definition.get("properties", {}).items()
         ]
         return _trim([fields, inlined, definition.get("x-kubernetes-map-type", "")])
 
+    def inlined_package(self, package: Package, go_type: str) -> tuple[Package, str]:
+        """Where a type that Go names so is, and its bare name."""
+        alias, _, bare = go_type.rpartition(".")
+        if not alias:
+            return package, bare
+        names = {"v1": "core.v1", "corev1": "core.v1", "metav1": "meta.v1"}
+        return next(p for p in self.packages.values() if p.name == names[alias]), bare
+
     def inline(self, package: Package, go_type: str, outer: Schema) -> str:
         """The message whose fields JSON shows in `outer`; made here if JSON has no such type."""
-        if "." in go_type:
-            alias, _, go_type = go_type.partition(".")
-            names = {"v1": "core.v1", "corev1": "core.v1", "metav1": "meta.v1"}
-            package = next(p for p in self.packages.values() if p.name == names[alias])
         name = f"{package.name}.{go_type}"
         if f"{package.openapi}.{go_type}" not in self.definitions:
             properties = {
@@ -169,18 +192,21 @@ class Builder:
     def field_entry(
         self, name: str, schema: Schema, go: GoField | None, required: bool
     ) -> list[Any]:
-        """[name, type, protobuf number, flags, list or map type, patch strategy:merge key]."""
+        """[name, type, protobuf number, flags, list or map type, patch strategy:key, default]."""
         text = self.type_text(schema)
         if "[]" in text and go and go.named_slice:
             text = text.replace("[]", "<>")
         flags = ("r" if required else "") + ("p" if go and go.pointer else "")
+        if go and go.always and not go.default and text in _ZEROED:
+            flags += "z"
         collection = schema.get("x-kubernetes-list-type") or schema.get("x-kubernetes-map-type")
         if collection == "map":
             collection = "map:" + ",".join(schema["x-kubernetes-list-map-keys"])
         strategy = schema.get("x-kubernetes-patch-strategy", "")
         key = schema.get("x-kubernetes-patch-merge-key", "")
         patch = f"{strategy}:{key}" if key else strategy
-        return _trim([name, text, go.number if go else 0, flags, collection or "", patch])
+        number, default = (go.number, go.default) if go else (0, "")
+        return _trim([name, text, number, flags, collection or "", patch, default])
 
     def type_text(self, schema: Schema) -> str:
         if ref := schema.get("$ref"):

@@ -130,6 +130,8 @@ async def test_each_command_is_a_manager_of_its_own(served: Any) -> None:
 
 
 async def test_duplicate_ports_and_the_order_of_variables(served: Any) -> None:
+    """kubernetes/kubernetes#62366, #108148: one port of two protocols lost an entry. #47248:
+    variables changed their order."""
     text = EXAMPLE.read_text()
     port = "            - { name: http, containerPort: 8080 }\n"
     both = text.replace(port, port + "            - { containerPort: 8080, protocol: UDP }\n")

@@ -79,3 +79,21 @@ async def test_explain_knows_types_and_has_words(served: Any) -> None:
     old = await served.kubectl("explain", "deployment.spec", "--output=plaintext-openapiv2")
     assert "replicas\t<integer>\n     How many pods; 1 by default." in old
     assert "template\t<Object> -required-" in old
+
+
+async def test_an_empty_value_is_applied_and_kept(served: Any) -> None:
+    """kubernetes/kubernetes#37216: the key of an empty value was dropped."""
+    for server_side in ("true", "false"):
+        name = f"empty-{server_side}"
+        for key in ("stringData", "data"):
+            manifest = {
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+                key: {"a": "", "b": "MQ=="},
+            }  # fmt: skip
+            text = json.dumps(manifest)
+            await served.kubectl(
+                "apply", f"--server-side={server_side}", "--force-conflicts=" + server_side,
+                "-f", "-", stdin=text,
+            )  # fmt: skip
+            found = json.loads(await served.kubectl("get", "secret", name, "-o", "json"))
+            assert found["data"]["a"] == ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shepherd.api.kinds import LEASE, NODE, POD
+from shepherd.api.kinds import EVENT, LEASE, NODE, POD
 from shepherd.runtime.base import SheepError
 from shepherd.testing.virtual import eventually
 
@@ -41,6 +41,8 @@ def test_the_node_is_registered(on_node: OnNode) -> None:
 
 
 def test_a_crash_loop_backs_off(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#21008."""
+
     async def scenario(node: Scene) -> None:
         await node.create_pod(containers=[sh("echo bye; exit 3")])
         first = node.clock.now()
@@ -53,6 +55,19 @@ def test_a_crash_loop_backs_off(on_node: OnNode) -> None:
         await node.restarted(5, within_seconds=300)
         took = node.clock.now() - first
         assert 10 + 20 + 40 + 80 <= took <= 10 + 20 + 40 + 80 + 5
+
+    on_node(scenario)
+
+
+def test_a_container_that_ran_for_ten_minutes_is_restarted_at_once(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#21008, #57291: one that ends well and often is backed off as one that
+    fails; what ran for long begins anew."""
+
+    async def scenario(node: Scene) -> None:
+        await node.create_pod(containers=[sh("sleep 601; exit 0")])
+        first = node.clock.now()
+        await node.restarted(4, within_seconds=2500)
+        assert node.clock.now() - first < 4 * 601 + 20
 
     on_node(scenario)
 
@@ -123,6 +138,8 @@ def test_what_ignores_its_stop_signal_is_killed(on_node: OnNode) -> None:
 
 
 def test_61_hook_and_signal_share_one_budget(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#117373, #115817, #65496, #24695."""
+
     async def scenario(node: Scene) -> None:
         lifecycle = {"preStop": {"sleep": {"seconds": 20}}}
         await node.create_pod(
@@ -140,6 +157,8 @@ def test_61_hook_and_signal_share_one_budget(on_node: OnNode) -> None:
 
 
 def test_61_the_hook_ends_with_its_container(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#117373, #115817, #65496, #24695."""
+
     async def scenario(node: Scene) -> None:
         lifecycle = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 25"]}}}
         await node.create_pod(
@@ -213,6 +232,8 @@ def test_restart_of_the_agent_adopts(on_node: OnNode) -> None:
 
 
 def test_what_happened_while_the_agent_was_away(on_node: OnNode) -> None:
+    """hashicorp/nomad#5883, #5945, #6354: what ended meanwhile stays ended."""
+
     async def scenario(node: Scene) -> None:
         await node.create_pod("done", restartPolicy="Never", containers=[sh("sleep 5; exit 7")])
         await node.create_pod("deleted")
@@ -254,6 +275,8 @@ def test_a_reboot_starts_anew_and_counts_on(on_node: OnNode) -> None:
 
 
 def test_59_a_lost_sandbox_runs_all_init_containers_again(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#124002, #140309, #137710, #49505, #36485."""
+
     async def scenario(node: Scene) -> None:
         inits = [sh("exit 0", "first"), sh("exit 0", "second")]
         await node.create_pod(initContainers=inits)
@@ -271,6 +294,8 @@ def test_59_a_lost_sandbox_runs_all_init_containers_again(on_node: OnNode) -> No
 
 
 def test_60_a_pruned_init_container_does_not_run_again(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#86531, #62362, #67261."""
+
     async def scenario(node: Scene) -> None:
         await node.create_pod(initContainers=[sh("exit 0", "first")])
         await node.ready()
@@ -288,6 +313,8 @@ def test_60_a_pruned_init_container_does_not_run_again(on_node: OnNode) -> None:
 
 
 def test_5_a_sidecar_ends_with_its_job(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#25908, #73118."""
+
     async def scenario(node: Scene) -> None:
         sidecar = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}
         await node.create_pod(
@@ -327,6 +354,23 @@ def test_a_forgotten_node_registers_again(on_node: OnNode) -> None:
             return bool(found.get("status", {}).get("capacity"))
 
         await eventually(reported)
+
+    on_node(scenario)
+
+
+def test_the_node_tells_when_it_changes(on_node: OnNode) -> None:
+    async def scenario(node: Scene) -> None:
+        await node.agent.ready()
+
+        async def told() -> bool:
+            found = (await node.client.list(EVENT, "default")).items
+            texts = [e["message"] for e in found if e["involvedObject"]["kind"] == "Node"]
+            return texts == [
+                "Node n1 status is now: NodeNotReady",
+                "Node n1 status is now: NodeReady",
+            ]
+
+        await eventually(told)
 
     on_node(scenario)
 

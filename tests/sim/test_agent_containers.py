@@ -55,6 +55,9 @@ def test_readiness_is_seen_soon_whatever_the_period(on_node: OnNode) -> None:
 
 
 def test_a_failing_liveness_probe_restarts(on_node: OnNode) -> None:
+    """podman-container-tools/podman#19366, #22864: with a long delay it never ran, and nothing was
+    ever restarted."""
+
     async def scenario(node: Scene) -> None:
         probe = {
             "exec": {"command": ["sh", "-c", "exit 1"]},
@@ -105,6 +108,8 @@ def test_a_startup_probe_that_never_succeeds(on_node: OnNode) -> None:
 
 
 def test_56_a_probe_that_hangs_fails(on_node: OnNode) -> None:
+    """kubernetes/kubernetes#43811, #94080, #107306, #51901."""
+
     async def scenario(node: Scene) -> None:
         probe = {
             "exec": {"command": ["sh", "-c", "sleep 60"]},

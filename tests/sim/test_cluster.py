@@ -220,6 +220,26 @@ def test_a_rollout_without_room_says_so_and_goes_through_with_less_surge(
     run_simulation(scenario, seed=1, nodes=1)
 
 
+def test_a_node_that_refuses_its_pods_is_not_flooded() -> None:
+    """kubernetes/kubernetes#94245, #55051; canonical/microk8s#3143: the template names a node that
+    takes no such pod, and its controller made thousands of them."""
+
+    async def scenario(cluster: Simulation) -> None:
+        body = deployment("web", 1)
+        body["spec"]["template"]["spec"] |= {"nodeName": "n1", "nodeSelector": {"disk": "ssd"}}
+        await cluster.client.create(DEPLOYMENT, body)
+        await cluster.clock.sleep(4 * 3600.0)
+        pods = (await cluster.client.list(POD, "default")).items
+        assert {pod["status"].get("reason") for pod in pods} == {"NodeAffinity"}
+        assert 10 < len(pods) < 4 * 12 + 10  # one in five minutes, in the end
+        events = (await cluster.client.list(EVENT, "default")).items
+        told = [event for event in events if event["involvedObject"]["kind"] == "ReplicaSet"]
+        assert len(told) <= 12
+        assert any(event["message"].startswith("(combined") for event in told)
+
+    run_simulation(scenario, seed=1, nodes=1)
+
+
 def test_pods_of_a_lost_node_are_replaced_after_their_toleration() -> None:
     async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 9))

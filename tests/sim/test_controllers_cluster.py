@@ -136,6 +136,9 @@ def test_a_service_has_the_addresses_of_its_ready_pods() -> None:
 
 
 def test_a_pod_under_deletion_leaves_the_service_before_it_stops() -> None:
+    """kubernetes/kubernetes#43576, #86280, #123116: requests fail as old pods stop. The address
+    is out of use at once, and the pod serves what still comes in its grace time."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         nodes.stop_seconds = 20
         await plane.client.create(SERVICE, service())
@@ -156,6 +159,9 @@ def test_a_pod_under_deletion_leaves_the_service_before_it_stops() -> None:
 
 
 def test_unready_pods_are_published_only_when_asked_for() -> None:
+    """kubernetes/kubernetes#92559, #66234, #58662; kubernetes/dns#472: peers resolve each other
+    before they are ready."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         nodes.report = lambda pod: {"phase": "Running", "podIP": "10.42.0.9"}
         await plane.client.create(SERVICE, service())
@@ -347,6 +353,9 @@ def test_a_node_waits_for_a_range_until_another_one_goes() -> None:
 
 
 def test_finished_pods_beyond_the_limit_are_removed_oldest_first() -> None:
+    """kubernetes/kubernetes#55051; canonical/microk8s#3143: pods that failed were kept by the
+    thousand."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         nodes.report = lambda pod: {"phase": "Succeeded"}
         for number in range(8):
@@ -420,6 +429,9 @@ def test_an_orphaning_deletion_keeps_the_dependents() -> None:
 
 
 def test_an_owner_in_another_namespace_counts_as_absent_and_is_told() -> None:
+    """kubernetes/kubernetes#65200, #88097, #98040; crossplane/crossplane#895; pusher/faros#143:
+    what became of the child depended on the order of a restart."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         owner = await plane.client.create(CONFIG_MAP, config_map("owner", namespace="kube-system"))
         await plane.client.create(SECRET, {
@@ -467,6 +479,9 @@ def test_a_cluster_scoped_child_of_a_namespaced_owner_is_told_and_kept() -> None
 
 
 def test_a_namespace_goes_with_all_it_holds() -> None:
+    """kubernetes/kubernetes#60807, #19317, #77086: Terminating, and no word of what holds it.
+    zalando-incubator/kopf#75: taking the finalizer off works at once."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         head = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "team"}}
         await plane.client.create(NAMESPACE, head)

@@ -1,4 +1,4 @@
-"""StatefulSets, DaemonSets and ReplicationControllers over the real API, in virtual time."""
+"""ReplicationControllers; and all sets under faults: one pod for each identity, whatever fails."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -210,6 +210,8 @@ def test_a_paused_deployment_waits_and_still_scales() -> None:
 
 
 def test_pods_that_never_become_ready_are_reported_at_the_deadline_and_keep_the_old_ones() -> None:
+    """kubernetes/kubernetes#44657: the deadline was never reported."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         await plane.client.create(DEPLOYMENT, deployment(progressDeadlineSeconds=120))
         await rollout(plane)
@@ -272,6 +274,8 @@ def test_deleting_a_deployment_deletes_its_replica_sets_and_pods() -> None:
 
 
 def test_failed_pods_are_replaced_and_ever_slower_when_all_fail_at_once() -> None:
+    """kubernetes/kubernetes#94245: a pod after the other, each refused by its node."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         nodes.report = lambda pod: {"phase": "Failed", "reason": "Evicted"}
         await plane.client.create(DEPLOYMENT, deployment(replicas=1))

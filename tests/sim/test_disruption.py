@@ -3,13 +3,15 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import DEPLOYMENT, POD
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object
 from shepherd.testing.control_plane import ControlPlane, StandInNodes
-from shepherd.testing.virtual import run_virtual
+from shepherd.testing.virtual import eventually, run_virtual
 
 LABELS = {"app": "web"}
 SELECTOR = {"matchLabels": LABELS}
@@ -128,3 +130,51 @@ def test_a_budget_that_changes_is_judged_anew_before_it_lets_anyone_go() -> None
         assert "needs 4 healthy pods and has 4 currently" in await evict(plane, pod)
 
     play(story, minAvailable=2)
+
+
+def test_an_empty_selector_means_all_and_none_means_none() -> None:
+    """kubernetes/kubernetes#95083, #119731, #6884: the two were taken for each other, and a drain
+    evicted all."""
+
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        await status(plane, expectedPods=3, desiredHealthy=3, disruptionsAllowed=0)
+        body: Object = {"metadata": {"name": "none"}, "spec": {"minAvailable": 3}}
+        await plane.client.create(POD_DISRUPTION_BUDGET, body, "default")
+        none = await plane.until(
+            POD_DISRUPTION_BUDGET, "none", lambda obj: "expectedPods" in obj.get("status", {})
+        )
+        assert none["status"]["expectedPods"] == 0
+        pod = (await plane.items(POD))[0]
+        assert "The disruption budget web needs 3 healthy pods" in await evict(plane, pod)
+
+    play(story, replicas=3, minAvailable=3, selector={})
+
+
+@pytest.mark.parametrize(("policy", "goes"), [("AlwaysAllow", True), ("IfHealthyBudget", False)])
+def test_a_pod_that_never_gets_ready_does_not_block_a_drain(policy: str, goes: bool) -> None:
+    """kubernetes/kubernetes#72320: pods in a crash loop held up the drain of their node for ever.
+    The refusal says which budget and how many."""
+
+    async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
+        nodes.report = lambda pod: {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "False"}],
+        }  # fmt: skip
+        broken = {"spec": {"template": {"metadata": {"labels": {"try": "2"}}}}}
+        await plane.client.patch(DEPLOYMENT, "web", "default", broken)
+        pods: list[Object] = []
+
+        async def crashing() -> bool:
+            pods[:] = [
+                pod for pod in await plane.items(POD)
+                if pod["metadata"]["labels"].get("try") and pod["status"]["phase"] == "Running"
+            ]  # fmt: skip
+            return bool(pods)
+
+        await eventually(crashing)
+        await status(plane, desiredHealthy=5)
+        refusal = await evict(plane, pods[0])
+        assert (refusal == "") is goes
+        if not goes:
+            assert "The disruption budget web needs 5 healthy pods and has " in refusal
+
+    play(story, minAvailable=5, unhealthyPodEvictionPolicy=policy)

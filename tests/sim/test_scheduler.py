@@ -106,6 +106,8 @@ def test_a_pod_is_bound_and_an_event_says_where() -> None:
 
 
 def test_a_pod_that_fits_nowhere_says_why_once() -> None:
+    """hashicorp/nomad#24824: a constraint that no node meets is told, and once."""
+
     async def scenario(scene: Scene) -> None:
         await scene.create(node("a"), node("b", unschedulable=True), pod("p", cpu="3"))
         condition = await scene.pending("p")

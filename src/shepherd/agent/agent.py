@@ -5,6 +5,7 @@ can be lost at any time: the truth about containers is in the runtime, all else 
 """
 
 import asyncio
+import logging
 import ssl as tls
 from random import Random
 
@@ -25,6 +26,8 @@ from shepherd.lib.clock import Clock
 from shepherd.lib.httpd import HttpServer, serve
 from shepherd.lib.machine import listen, own_address
 from shepherd.runtime.base import Dataplane, Runtime, SheepError
+
+_log = logging.getLogger("shepherd.agent")
 
 _CLOSE_SECONDS = 1.0
 
@@ -94,6 +97,7 @@ class Agent:
             random=random,
             endpoint_port=lambda: self._port,
             network_ready=network_ready,
+            recorder=self._node.recorder,
         )
         self.handle = Endpoints(self._node, self._pods, insecure=ssl is None).handle
         """The agent's own endpoints, as a `lib.http.Handler`."""
@@ -111,6 +115,8 @@ class Agent:
                 group.create_task(self._node.sources.run())
                 group.create_task(self._node.tokens.run())
                 await self._runtime.start()
+                for problem in self._runtime.describe().problems:
+                    _log.warning("a runtime is passed over: %s", problem)
                 self._started.set()
                 group.create_task(self._node.images.import_archives())
                 group.create_task(self._node.images.collect(self._config.data_dir))

@@ -19,6 +19,7 @@ from shepherd.api.objects import Node
 from shepherd.api.resource import Object
 from shepherd.client.base import Client
 from shepherd.client.informer import Informer
+from shepherd.client.recorder import Recorder, reference
 from shepherd.lib.backoff import Backoff
 from shepherd.lib.clock import Clock
 from shepherd.runtime.base import ImageInfo, Runtime, SheepError
@@ -122,6 +123,17 @@ def with_times(fresh: list[Object], before: list[Object], now: float) -> list[Ob
     ]
 
 
+def transitions(fresh: list[Object], before: list[Object]) -> list[str]:
+    """The reasons of the events that tell what has changed, in kubelet's words: `NodeReady`,
+    `NodeHasDiskPressure`. What a new node is spared is no news."""
+    known = {c["type"]: c["status"] for c in before}
+    return [
+        c["reason"].replace("Kubelet", "Node", 1)
+        for c in fresh
+        if known.get(c["type"], "False" if c["type"] != "Ready" else "") != c["status"]
+    ]
+
+
 def image_list(images: list[ImageInfo]) -> list[Object]:
     """The node's images, largest first, for the scheduler's image locality."""
     largest = sorted(images, key=lambda image: -image.size_bytes)[:_IMAGES_LIMIT]
@@ -144,6 +156,7 @@ class NodeKeeper:
         random: Random,
         endpoint_port: Callable[[], int],
         network_ready: asyncio.Event,
+        recorder: Recorder,
     ) -> None:
         """`network_ready` is set once the runtime can give pods addresses."""
         self._client = client
@@ -154,6 +167,7 @@ class NodeKeeper:
         self._random = random
         self._endpoint_port = endpoint_port
         self._network_ready = network_ready
+        self._recorder = recorder
         self._informer = Informer(
             client,
             NODE,
@@ -306,9 +320,17 @@ class NodeKeeper:
             self._missing.set()
             return
         self._reported, self._reported_at = status, now
+        self._tell(transitions(self._conditions, known))
         if self._network_ready.is_set() and not self.ready.is_set():
             _log.info("node %s is ready", self._config.node_name)
             self.ready.set()
+
+    def _tell(self, reasons: list[str]) -> None:
+        name = self._config.node_name
+        if node := self._informer.get(name):
+            for reason in reasons:
+                text = f"Node {name} status is now: {reason}"
+                self._recorder.event(reference(NODE, node.metadata), "Normal", reason, text)
 
     def _earlier_conditions(self) -> list[Object]:
         """Those that an earlier agent reported."""

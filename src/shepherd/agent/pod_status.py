@@ -143,6 +143,9 @@ def _waiting(view: PodView, c: ContainerView) -> Object:
             f"back-off {_duration(c.backoff_seconds)} restarting failed container={c.spec.name} "
             f"pod={pod.name}_{pod.namespace}({pod.uid})"
         )
+        if c.latest.finished_at:
+            again = format_time(c.latest.finished_at + c.backoff_seconds)
+            message += f", next try at {again}"
         return {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
     reason = "PodInitializing" if view.pod.spec.init_containers else "ContainerCreating"
     return {"waiting": {"reason": reason}}

@@ -98,6 +98,8 @@ class Resource:
     """metadata.generation starts at 1 and counts the changes of everything but metadata, status."""
     graceful: bool = False
     """Deletion waits for a grace period that the kind's owner ends (pods)."""
+    shown_deleted: bool = False
+    """DELETE answers with the object even when it is gone; else with a Status."""
     columns: tuple[Column, ...] = ()
     """The server adds NAME first unless one here has the format `name`, and AGE last when none is
     declared here."""

@@ -6,11 +6,13 @@ is read at first use; each type is decoded when something asks for it.
 
 from functools import cache, cached_property
 from pkgutil import get_data
+from typing import Any
 from zlib import decompress
 
 import msgspec
 
 _GZIP = 31
+_ZEROS: dict[str, Any] = {"string": "", "bool": False}
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -51,11 +53,13 @@ class Field(msgspec.Struct, array_like=True, frozen=True):
     number: int = 0
     """Of the protobuf field; 0 when it arrives inside an inlined message or not at all."""
     flags: str = ""
-    """r: required; p: a pointer, so that its zero in protobuf is a value."""
+    """r: required; p: a pointer, so that its zero in protobuf is a value; z: absence means zero."""
     collection: str = ""
     """Of a list: atomic, set, map:key,key. Of a map or object: atomic, granular."""
     patch: str = ""
     """Strategic merge: merge, replace, retainKeys, and the merge key: `merge:name`."""
+    stated_default: str = ""
+    """As JSON."""
 
     @property
     def shape(self) -> Shape:
@@ -68,6 +72,16 @@ class Field(msgspec.Struct, array_like=True, frozen=True):
     @property
     def pointer(self) -> bool:
         return "p" in self.flags
+
+    @property
+    def default(self) -> Any:
+        """What absence means to Go: what is stated, zero, or {} for an object; None: nothing."""
+        if self.stated_default:
+            return msgspec.json.decode(self.stated_default)
+        if "z" in self.flags:
+            return _ZEROS.get(self.type, 0)
+        shape = self.shape
+        return None if self.pointer or shape.container or shape.scalar else {}
 
     @property
     def list_type(self) -> str:

@@ -15,8 +15,9 @@ from shepherd.api.fieldset import MEMBER, FieldSet, Path, as_json, is_member, pa
 from shepherd.api.resource import Object
 from shepherd.api.schema import Field, Shape, Type, get_type
 
-_KEY_DEFAULTS = {"protocol": "TCP"}
-"""Of keys that may be left out."""
+Keys = tuple[tuple[str, Any], ...]
+"""The fields that tell the items of a list apart, each with what its absence means; None: that the
+item has no such key. Not all of them may be absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Node:
     """leaf, struct, map, set (a list of scalars) or items (a list of objects with keys)."""
     of: str = ""
     """The type of a struct, or of what a map or list holds; "" for a map without a schema."""
-    keys: tuple[str, ...] = ()
+    keys: Keys = ()
     implied: bool = False
     """Its coming and going are no changes of their own: Go writes such structs always."""
     schema: "Schema | None" = None
@@ -56,7 +57,7 @@ def root(type: Type | Node | None) -> Node:
 
 
 @cache
-def _node(shape: Shape, collection: str, keys: tuple[str, ...], implied: bool) -> Node:
+def _node(shape: Shape, collection: str, keys: Keys, implied: bool) -> Node:
     match shape.container:
         case "list" if collection == "map":
             return Node("items", shape.of, keys, implied)
@@ -77,7 +78,13 @@ def _of_field(found: Field) -> Node:
     listed = shape.container == "list"
     implied = found.required if listed else not found.pointer
     collection = found.list_type if listed else found.collection
-    return _node(shape, collection, tuple(sorted(found.list_keys)), implied)
+    keys = tuple((key, _key_default(shape.of, key)) for key in sorted(found.list_keys))
+    return _node(shape, collection, keys, implied)
+
+
+def _key_default(of: str, key: str) -> Any:
+    found = get_type(of).fields.get(key)
+    return found.default if found else None
 
 
 @cache
@@ -121,15 +128,17 @@ def _parts(value: Any, node: Node) -> dict[str, Any]:
     return parts
 
 
-def _key(item: Any, keys: tuple[str, ...]) -> str:
+def _key(item: Any, keys: Keys) -> str:
     if not isinstance(item, dict):
         raise bad_request("associative list: an item is not an object")
     found = []
-    for key in keys:
-        value = item.get(key, _KEY_DEFAULTS.get(key))
-        if value is None:
-            raise bad_request(f'associative list: an item omits its key field "{key}"')
-        found.append(f'"{key}":{as_json(value)}')
+    for key, default in keys:
+        value = item.get(key, default)
+        if value is not None:
+            found.append(f'"{key}":{as_json(value)}')
+    if not found:
+        names = as_json([key for key, _ in keys])
+        raise bad_request(f"associative list: an item omits all key fields {names}")
     return "k:{" + ",".join(found) + "}"
 
 

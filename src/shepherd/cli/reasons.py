@@ -63,13 +63,14 @@ def conditions(obj: Object, *, of: Iterable[str] | None = None) -> list[Finding]
     return found
 
 
-def warnings(events: Iterable[Object], now: float) -> list[Finding]:
-    """The latest warning of each reason."""
+def warnings(events: Iterable[Object], now: float, known: Object) -> list[Finding]:
+    """The latest warning of each reason, but for those that a condition of the object repeats."""
+    said = {c.get("reason") for c in (known.get("status") or {}).get("conditions") or ()}
     latest = {e.get("reason"): e for e in sorted(events, key=last_seen)}
     return [
         Finding(f"{reason}: {event.get('message')} ({since(last_seen(event)[0], now)} ago)")
         for reason, event in latest.items()
-        if event.get("type") == "Warning"
+        if event.get("type") == "Warning" and reason not in said
     ]
 
 

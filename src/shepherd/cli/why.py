@@ -56,7 +56,7 @@ class Inquiry:
         if obj["metadata"].get("deletionTimestamp"):
             return await self._staying(resource, obj)
         events = await events_about(self.client, resource, obj)
-        told = reasons.warnings(events, self.now)
+        told = reasons.warnings(events, self.now, known=obj)
         if resource is POD:
             return await self._pod(obj, told)
         found = reasons.conditions(obj)

@@ -61,7 +61,7 @@ class HttpTransport:
                 response = await self._session().request(
                     request.method,
                     URL(self.url + target, encoded=True),
-                    headers=request.headers | self._headers,
+                    headers=_lines(request.headers | self._headers),
                     data=request.stream or request.body or None,
                     allow_redirects=False,
                     server_hostname=self._server_name,
@@ -102,6 +102,11 @@ class HttpTransport:
                 skip_auto_headers=("Accept-Encoding", "User-Agent", "Content-Type"),
             )
         return self._opened
+
+
+def _lines(headers: dict[str, str]) -> list[tuple[str, str]]:
+    """A header with several lines goes out once for each."""
+    return [(name, line) for name, value in headers.items() for line in value.split("\n")]
 
 
 class _Stream:

@@ -41,9 +41,11 @@ class Writer(Generic[T]):
         )
 
     async def delete(
-        self, meta: ObjectMeta, *, grace_seconds: int | None = None, propagation: str = ""
-    ) -> bool:
-        """Delete exactly the object that `meta` describes; False if it is gone already."""
+        self, meta: ObjectMeta, *, grace_seconds: int | None = None, propagation: str = "",
+        unchanged: bool = False,
+    ) -> bool:  # fmt: skip
+        """Delete exactly the object that `meta` describes, with `unchanged` in exactly the version
+        (409 if there is a newer one); False if it is gone already."""
         try:
             answer = await self.client.delete(
                 self.resource,
@@ -52,6 +54,7 @@ class Writer(Generic[T]):
                 grace_seconds=grace_seconds,
                 propagation=propagation,
                 uid=meta.uid,
+                resource_version=meta.resource_version if unchanged else "",
             )
         except ApiError as error:
             if error.code == 404:

@@ -4,7 +4,6 @@ Source: kubernetes pkg/controller/disruption. The eviction subresource takes fro
 here, and writes down whom; such a pod counts as gone until it is, or for two minutes at most.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers import conditions
 from shepherd.controllers.informers import Informers
+from shepherd.controllers.shares import share
 from shepherd.lib.clock import Clock
 
 _EVICTION_SECONDS = 120.0
@@ -52,16 +52,10 @@ def standing(budget: PodDisruptionBudget, present: int, scale: int, healthy: int
     """
     spec = budget.spec
     if spec.max_unavailable is not None:
-        return Standing(scale, max(0, scale - _share(spec.max_unavailable, scale)), healthy)
+        return Standing(scale, max(0, scale - share(spec.max_unavailable, scale, up=True)), healthy)
     if isinstance(spec.min_available, str):
-        return Standing(scale, _share(spec.min_available, scale), healthy)
+        return Standing(scale, share(spec.min_available, scale, up=True), healthy)
     return Standing(present, spec.min_available or 0, healthy)
-
-
-def _share(value: int | str, total: int) -> int:
-    if isinstance(value, int):
-        return value
-    return math.ceil(int(value.rstrip("%")) * total / 100)
 
 
 def still_disrupted(budget: PodDisruptionBudget, pods: Iterable[Pod], now: float) -> dict[str, str]:

@@ -21,10 +21,16 @@ from shepherd.api.kinds import (
     SERVICE,
     SERVICE_ACCOUNT,
 )
+from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
-from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
+from shepherd.api.kinds.jobs import CRON_JOB, JOB
+from shepherd.api.kinds.replicationcontrollers import CONTROLLER_REVISION, REPLICATION_CONTROLLER
+from shepherd.api.kinds.statefulsets import STATEFUL_SET
+from shepherd.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from shepherd.api.objects import (
+    ControllerRevision,
     CustomResourceDefinition,
+    DaemonSet,
     Deployment,
     EndpointSlice,
     Lease,
@@ -34,7 +40,9 @@ from shepherd.api.objects import (
     ReplicaSet,
     ReplicationController,
     Service,
+    StatefulSet,
 )
+from shepherd.api.objects.batch import CronJob, Job
 from shepherd.api.objects.network import Endpoints
 from shepherd.api.objects.policy import PodDisruptionBudget
 from shepherd.api.resource import Resource
@@ -78,6 +86,12 @@ class Informers:
         self.deployments = self._add(DEPLOYMENT, Deployment)
         self.replica_sets = self._add(REPLICA_SET, ReplicaSet)
         self.replication_controllers = self._add(REPLICATION_CONTROLLER, ReplicationController)
+        self.jobs = self._add(JOB, Job)
+        self.cron_jobs = self._add(CRON_JOB, CronJob)
+        self.stateful_sets = self._add(STATEFUL_SET, StatefulSet)
+        self.daemon_sets = self._add(DAEMON_SET, DaemonSet)
+        self.revisions = self._add(CONTROLLER_REVISION, ControllerRevision)
+        self.claims = self._add(PERSISTENT_VOLUME_CLAIM, PartialObject)
         self.services = self._add(SERVICE, Service)
         self.slices = self._add(ENDPOINT_SLICE, EndpointSlice)
         self.endpoints = self._add(ENDPOINTS, Endpoints)

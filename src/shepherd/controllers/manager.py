@@ -5,18 +5,23 @@ from dataclasses import dataclass
 from random import Random
 
 from shepherd.api.kinds import RESOURCES
+from shepherd.api.objects import Pod
 from shepherd.api.resource import Resource
 from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
 from shepherd.controllers.controller import Controller, Reconciler
+from shepherd.controllers.cronjob import CronJobController
+from shepherd.controllers.daemonset import DaemonSetController
 from shepherd.controllers.deployment import DeploymentController
 from shepherd.controllers.disruption import DisruptionController
 from shepherd.controllers.endpoints import EndpointsController
 from shepherd.controllers.endpointslice import EndpointSliceController
 from shepherd.controllers.garbage_collector import GarbageCollector
 from shepherd.controllers.informers import Informers
+from shepherd.controllers.job import JobController
+from shepherd.controllers.job_orphans import JobOrphans
 from shepherd.controllers.namespace import NamespaceController
 from shepherd.controllers.node_ipam import NodeIpam, NodeRanges
 from shepherd.controllers.node_lifecycle import NodeLifecycle
@@ -24,7 +29,9 @@ from shepherd.controllers.pod_gc import PodGc
 from shepherd.controllers.replicaset import ReplicaSetController
 from shepherd.controllers.root_ca import RootCaPublisher
 from shepherd.controllers.service_account import ServiceAccountController
+from shepherd.controllers.statefulset import StatefulSetController
 from shepherd.controllers.taint_eviction import TaintEviction
+from shepherd.controllers.ttl_after_finished import TtlAfterFinished
 from shepherd.lib.clock import Clock
 
 
@@ -72,23 +79,10 @@ class ControllerManager:
         client, informers, clock = self._client, self.informers, self._clock
         pods = Writer(client, informers.pods)
         nodes = Writer(client, informers.nodes)
-        sets = Writer(client, informers.replica_sets)
-        deployments = Writer(client, informers.deployments)
         node_events = self._recorder("node-controller")
         table: list[Reconciler] = [
-            DeploymentController(
-                informers, deployments, sets, self._recorder("deployment-controller"), clock=clock
-            ),
-            ReplicaSetController(
-                informers, pods, sets, self._recorder("replicaset-controller"), clock=clock
-            ),
-            ReplicaSetController(
-                informers,
-                pods,
-                Writer(client, informers.replication_controllers),
-                self._recorder("replication-controller"),
-                clock=clock,
-            ),
+            *self._workloads(pods),
+            *self._batch(pods),
             EndpointSliceController(informers, Writer(client, informers.slices)),
             EndpointsController(informers, Writer(client, informers.endpoints)),
             NodeLifecycle(
@@ -122,6 +116,58 @@ class ControllerManager:
             maps = Writer(client, informers.config_maps)
             table.append(RootCaPublisher(informers, maps, ca=config.ca))
         return table
+
+    def _workloads(self, pods: Writer[Pod]) -> list[Reconciler]:
+        """What makes pods."""
+        client, informers, clock = self._client, self.informers, self._clock
+        deployments = Writer(client, informers.deployments)
+        sets = Writer(client, informers.replica_sets)
+        revisions = Writer(client, informers.revisions)
+        return [
+            DeploymentController(
+                informers, deployments, sets, self._recorder("deployment-controller"), clock=clock
+            ),
+            ReplicaSetController(
+                informers, pods, sets, self._recorder("replicaset-controller"), clock=clock
+            ),
+            ReplicaSetController(
+                informers,
+                pods,
+                Writer(client, informers.replication_controllers),
+                self._recorder("replication-controller"),
+                clock=clock,
+            ),
+            StatefulSetController(
+                Writer(client, informers.stateful_sets),
+                pods,
+                Writer(client, informers.claims),
+                revisions,
+                self._recorder("statefulset-controller"),
+                clock=clock,
+            ),
+            DaemonSetController(
+                informers,
+                Writer(client, informers.daemon_sets),
+                pods,
+                revisions,
+                self._recorder("daemonset-controller"),
+                clock=clock,
+            ),
+        ]
+
+    def _batch(self, pods: Writer[Pod]) -> list[Reconciler]:
+        """What makes pods that come to an end."""
+        informers, clock = self.informers, self._clock
+        jobs = Writer(self._client, informers.jobs)
+        cron_jobs = Writer(self._client, informers.cron_jobs)
+        return [
+            JobController(informers, pods, jobs, self._recorder("job-controller"), clock=clock),
+            JobOrphans(informers, pods),
+            TtlAfterFinished(informers, jobs, clock=clock),
+            CronJobController(
+                informers, cron_jobs, jobs, self._recorder("cronjob-controller"), clock=clock
+            ),
+        ]
 
     def _recorder(self, component: str) -> Recorder:
         recorder = Recorder(self._client, component, clock=self._clock)

@@ -95,9 +95,11 @@ def controller_reference(resource: Resource, owner: ObjectMeta) -> Object:
 
 
 async def settle(
-    resource: Resource, owner: ObjectMeta, found: Claims[T], writer: Writer[T]
-) -> list[T]:
-    """Adopt and release as `found` says; everything that is owned then.
+    resource: Resource, owner: ObjectMeta, found: Claims[T], writer: Writer[T], *,
+    finalizer: str = "",
+) -> list[T]:  # fmt: skip
+    """Adopt and release as `found` says; everything that is owned then. What is adopted gets
+    `finalizer`, what is released loses it.
 
     Before it adopts, it asks the server itself whether the owner still exists: a cache may lag.
     """
@@ -108,9 +110,15 @@ async def settle(
             reference = controller_reference(resource, owner)
             for orphan in found.adopt:
                 patch = owners_patch(orphan.metadata, add=[reference])
+                if finalizer:
+                    kept = [*orphan.metadata.finalizers, finalizer]
+                    patch["metadata"]["finalizers"] = list(dict.fromkeys(kept))
                 owned.append(await writer.patch(orphan.metadata, patch))
     for stranger in found.release:
         patch = owners_patch(stranger.metadata, drop=(owner.uid,))
+        if finalizer in stranger.metadata.finalizers:
+            kept = [name for name in stranger.metadata.finalizers if name != finalizer]
+            patch["metadata"]["finalizers"] = kept
         await writer.patch(stranger.metadata, patch)
     return owned
 

@@ -1,7 +1,17 @@
-"""Judgements about pods that several controllers share. Source: kubernetes pkg/api/v1/pod."""
+"""Judgements about pods that several controllers share.
+
+Source: kubernetes pkg/api/v1/pod and pkg/controller/controller_utils.go (ActivePodsWithRanks).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
 
 from shepherd.api.meta import parse_time
 from shepherd.api.objects import Pod
+from shepherd.controllers import conditions
+
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def active(pod: Pod) -> bool:
@@ -17,10 +27,22 @@ def relevant(pod: Pod) -> tuple[object, ...]:
 
 def ready_since(pod: Pod) -> float | None:
     """When it became ready (epoch seconds), or None while it is not."""
-    for condition in pod.status.conditions:
-        if condition.type == "Ready" and condition.status == "True":
-            return parse_time(condition.last_transition_time or "1970-01-01T00:00:00Z")
-    return None
+    condition = conditions.find(pod.status.conditions, "Ready")
+    if condition is None or condition.status != "True":
+        return None
+    return parse_time(condition.last_transition_time or "1970-01-01T00:00:00Z")
+
+
+def never_ready(pod: Pod) -> bool:
+    """It has not been ready once: a condition's time moves with its status, and that of Ready still
+    stands where the pod began. In doubt it has been."""
+    condition = conditions.find(pod.status.conditions, "Ready")
+    if condition is None:
+        return True
+    since = condition.last_transition_time
+    began = pod.status.start_time or pod.metadata.creation_timestamp
+    unmoved = since is None or began is None or parse_time(since) <= parse_time(began)
+    return condition.status != "True" and unmoved
 
 
 def unschedulable(pod: Pod) -> str:
@@ -47,3 +69,32 @@ def created_at(pod: Pod) -> float:
 def restarts(pod: Pod) -> int:
     """Of its containers in all."""
     return sum(status.restart_count for status in pod.status.container_statuses)
+
+
+def deletion_order(pods: list[Pod], siblings: Iterable[Pod]) -> list[Pod]:
+    """The pods, those first whose loss matters least. Where `siblings` crowd a node, it gives some
+    up first."""
+    crowd = Counter(pod.spec.node_name for pod in siblings if active(pod) and pod.spec.node_name)
+
+    def weight(pod: Pod) -> tuple[object, ...]:
+        since = ready_since(pod)
+        return (
+            bool(pod.spec.node_name),
+            _PHASES.get(pod.status.phase, 1),
+            since is not None,
+            _deletion_cost(pod),
+            -crowd[pod.spec.node_name],
+            -(since or 0.0),
+            -restarts(pod),
+            -created_at(pod),
+            pod.metadata.name,
+        )
+
+    return sorted(pods, key=weight)
+
+
+def _deletion_cost(pod: Pod) -> int:
+    try:
+        return int(pod.metadata.annotations.get(_DELETION_COST, "0"))
+    except ValueError:
+        return 0

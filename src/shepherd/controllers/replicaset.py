@@ -1,9 +1,8 @@
 """ReplicaSet, and ReplicationController, its elder: as many pods as it asks for.
 
-Source: kubernetes pkg/controller/replicaset and controller_utils.go (ActivePodsWithRanks).
+Source: kubernetes pkg/controller/replicaset.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -23,9 +22,8 @@ from shepherd.controllers.pods import (
     active,
     available_in,
     created_at,
-    ready_since,
+    deletion_order,
     relevant,
-    restarts,
 )
 from shepherd.controllers.templates import labels_of, pod_of
 from shepherd.lib.backoff import Backoff
@@ -35,10 +33,8 @@ _COALESCE_SECONDS = 0.02
 """Pods that come up within this are counted together. One that ends is replaced at once."""
 _BURST = 500
 """Pods created or deleted in one go."""
-_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_FAILURE_WINDOW_SECONDS = 600.0
+_FAILURE_WINDOW_SECONDS = 3600.0
 _CREATION_BACKOFF = Backoff(initial=1.0, cap=300.0)
-_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 Replicated = ReplicaSet | ReplicationController
 R = TypeVar("R", ReplicaSet, ReplicationController)
@@ -76,7 +72,7 @@ def creation_pause(replicas: int, owned: list[Pod], now: float) -> float:
     """The seconds to wait before more pods are made, because earlier ones were rejected or failed.
 
     As many failures as replicas are forgiven (a node was lost, pods were evicted); each further
-    round of them within ten minutes doubles the pause.
+    round of them within an hour doubles the pause, up to five minutes.
     """
     births = [created_at(pod) for pod in owned if pod.status.phase == "Failed"]
     recent = [birth for birth in births if now - birth < _FAILURE_WINDOW_SECONDS]
@@ -84,34 +80,6 @@ def creation_pause(replicas: int, owned: list[Pod], now: float) -> float:
     if not rounds:
         return 0.0
     return max(0.0, max(recent) + _CREATION_BACKOFF.delay(rounds) - now)
-
-
-def deletion_order(pods: list[Pod], siblings: Iterable[Pod]) -> list[Pod]:
-    """The pods, those first whose loss matters least."""
-    crowd = Counter(pod.spec.node_name for pod in siblings if active(pod) and pod.spec.node_name)
-
-    def weight(pod: Pod) -> tuple[object, ...]:
-        since = ready_since(pod)
-        return (
-            bool(pod.spec.node_name),
-            _PHASES.get(pod.status.phase, 1),
-            since is not None,
-            _deletion_cost(pod),
-            -crowd[pod.spec.node_name],
-            -(since or 0.0),
-            -restarts(pod),
-            -created_at(pod),
-            pod.metadata.name,
-        )
-
-    return sorted(pods, key=weight)
-
-
-def _deletion_cost(pod: Pod) -> int:
-    try:
-        return int(pod.metadata.annotations.get(_DELETION_COST, "0"))
-    except ValueError:
-        return 0
 
 
 def status_of(

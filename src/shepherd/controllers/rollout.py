@@ -10,6 +10,7 @@ import msgspec
 
 from shepherd.api.objects import Deployment, ReplicaSet
 from shepherd.api.resource import Object
+from shepherd.controllers.shares import share
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -51,14 +52,6 @@ def new_set(deployment: Deployment, sets: list[ReplicaSet]) -> ReplicaSet | None
     return next((s for s in by_age(sets) if same_template(s.spec.template, template)), None)
 
 
-def _share(value: int | str, total: int, *, up: bool) -> int:
-    """A number, or a percentage of `total`."""
-    if isinstance(value, int):
-        return value
-    exact = int(value.rstrip("%")) * total / 100
-    return math.ceil(exact) if up else math.floor(exact)
-
-
 def bounds(deployment: Deployment) -> tuple[int, int]:
     """(maxSurge, maxUnavailable) as numbers. Both zero would stop all progress, so then one pod may
     be unavailable."""
@@ -66,8 +59,8 @@ def bounds(deployment: Deployment) -> tuple[int, int]:
     if spec.strategy.type != "RollingUpdate":
         return 0, 0
     rolling = spec.strategy.rolling_update
-    surge = _share(rolling.max_surge if rolling else "25%", spec.replicas, up=True)
-    unavailable = _share(rolling.max_unavailable if rolling else "25%", spec.replicas, up=False)
+    surge = share(rolling.max_surge if rolling else "25%", spec.replicas, up=True)
+    unavailable = share(rolling.max_unavailable if rolling else "25%", spec.replicas, up=False)
     if not surge and not unavailable:
         unavailable = 1
     return surge, min(unavailable, spec.replicas)

@@ -93,6 +93,7 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
             dialer=dialer,
             tokens=tokens,
             signer=CertificateSigner(pki) if pki else None,
+            front_proxy=pki,
         )
         await api.start()
         async with background(*_loops(config, api, pki, bound)):

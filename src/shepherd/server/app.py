@@ -10,6 +10,7 @@ from random import Random
 
 from shepherd.api import errors
 from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION, RESOURCES
+from shepherd.api.kinds.cluster import API_SERVICE
 from shepherd.api.kinds.metrics import METRICS
 from shepherd.api.resource import Resource
 from shepherd.lib.clock import Clock
@@ -18,9 +19,11 @@ from shepherd.server import bootstrap
 from shepherd.server.access import Access, Signer
 from shepherd.server.accounts import PodAccounts
 from shepherd.server.admission import Admission, Follow
+from shepherd.server.aggregation.relay import Relay
+from shepherd.server.aggregation.remotes import Remotes
 from shepherd.server.auth import Authenticator, Authorizer
 from shepherd.server.callouts import Callouts
-from shepherd.server.config import ServerConfig
+from shepherd.server.config import FrontProxy, ServerConfig
 from shepherd.server.conversionwebhook import ConversionWebhook
 from shepherd.server.customresources import CustomResources
 from shepherd.server.discovery import Discovery, openapi
@@ -29,6 +32,7 @@ from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
 from shepherd.server.openapi_v2 import OpenApiV2
+from shepherd.server.reach import Reach
 from shepherd.server.registry import Registry
 from shepherd.server.routes import Routes
 from shepherd.server.served import Served
@@ -51,6 +55,7 @@ class ApiServer:
 
     `dialer` reaches the agents. `tokens` issues service account tokens; without it they are signed
     with a secret that ends with this object. `signer` issues the certificates of approved requests.
+    `front_proxy` is how it proves itself to the API servers behind it.
     """
 
     def __init__(
@@ -65,24 +70,30 @@ class ApiServer:
         dialer: AgentDialer | None = None,
         tokens: ServiceAccountTokens | None = None,
         signer: Signer | None = None,
+        front_proxy: FrontProxy | None = None,
     ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._authenticator = authenticator
         self._authorizer = authorizer
+        self._front_proxy = front_proxy
         # What agents measure is listed only where they can be asked: clients rely on it.
         self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
         self._routes = Routes(self._served)
-        self._discovery = Discovery(self._served)
+        self._reach = Reach(store, random, front_proxy.prove if front_proxy else None)
+        self._remotes = Remotes(store, self._reach, clock, bootstrap.OWN)
+        self._relay = Relay(self._remotes, authorizer)
+        self._discovery = Discovery(self._served, self._remotes)
         self._openapi_v2 = OpenApiV2(self._served, clock)
         hub = Hub(store, self._served)
         self._definitions = CustomResources(store, self._served, hub, clock)
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
-        self._callouts = Callouts(store, random)
-        versions = Versions(ConversionWebhook(self._callouts).convert)
-        self._dynamic = DynamicAdmission(store, self._served, versions, self._callouts, VIEWS)
+        callouts = Callouts(self._reach)
+        versions = Versions(ConversionWebhook(callouts).convert)
+        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS)
         followers: dict[Resource, Follow] = {CUSTOM_RESOURCE_DEFINITION: self._definitions.reserve}
+        followers[API_SERVICE] = self._remotes.follow
         followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)
         accounts = PodAccounts(store, clock, random, tokens=config.pod_tokens)
         self._registry = Registry(
@@ -109,9 +120,10 @@ class ApiServer:
         """Make what must exist; then the server is ready."""
         await self._services.load(self._store)
         await self._definitions.load()
-        await bootstrap.make(self._registry, self._config)
+        await bootstrap.make(self._registry, self._config, self._front_proxy)
         # Last: what the server itself makes does not wait for webhooks that may not run yet.
         await self._dynamic.load()
+        await self._remotes.load()
         self._ready = True
 
     async def run(self) -> None:
@@ -121,8 +133,9 @@ class ApiServer:
                 group.create_task(upkeep(self._store, self._clock))
                 group.create_task(self._definitions.run(self._registry))
                 group.create_task(self._openapi_v2.run())
+                group.create_task(self._remotes.run(self._registry))
         finally:
-            await self._callouts.close()
+            await self._reach.close()
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Never raises for what a client sends."""
@@ -147,6 +160,8 @@ class ApiServer:
             return self._health(path, "verbose" in dict(request.query))
         if path in ("/version", "/version/"):  # kr8s asks with a slash
             return json_answer(VERSION)
+        if remote := self._relay.find(path):
+            return await self._relay.send(remote, request, user)
         route = self._routes.find(request)
         if route is None:
             return await self._document(request)
@@ -172,7 +187,8 @@ class ApiServer:
         """What is served beside objects: what the API has, and what agents must know of it."""
         if request.path == "/openapi/v2":
             return await self._openapi_v2.answer(request)
-        if response := self._discovery.answer(request) or openapi(request, self._served):
+        response = self._discovery.answer(request)
+        if response := response or openapi(request, self._served, self._remotes):
             return response
         if request.path == "/shepherd/v1/cluster":
             return json_answer(self._config.document())

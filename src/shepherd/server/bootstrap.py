@@ -1,7 +1,7 @@
 """What every cluster has from its first start: namespaces, the `kubernetes` Service, and more."""
 
 from shepherd.api import errors
-from shepherd.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, RESOURCES, SERVICE
+from shepherd.api.kinds import CONFIG_MAP, ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, RESOURCES, SERVICE
 from shepherd.api.kinds.cluster import API_SERVICE
 from shepherd.api.kinds.networking import SERVICE_CIDR
 from shepherd.api.kinds.priorities import PRIORITY_CLASS, SYSTEM_CLASSES
@@ -10,7 +10,7 @@ from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.lib.tasks import all_of
 from shepherd.server.auth import ADMIN_GROUP
-from shepherd.server.config import ServerConfig
+from shepherd.server.config import FrontProxy, ServerConfig
 from shepherd.server.registry import Registry, main
 from shepherd.server.routes import Route
 
@@ -28,14 +28,36 @@ _LOCAL = {
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
-async def make(registry: Registry, config: ServerConfig) -> None:
+OWN = frozenset(
+    served
+    for resource in RESOURCES
+    for served in ((resource.group, resource.version), *resource.aliases)
+)
+"""The groups and versions that this server itself answers for."""
+AUTHENTICATION = "extension-apiserver-authentication"
+"""The ConfigMap that tells API servers behind this one how to know it, and users."""
+_HEADERS = {
+    "requestheader-allowed-names": '["front-proxy-client"]',
+    "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    "requestheader-group-headers": '["X-Remote-Group"]',
+    "requestheader-uid-headers": '["X-Remote-Uid"]',
+    "requestheader-username-headers": '["X-Remote-User"]',
+}
+
+
+async def make(
+    registry: Registry, config: ServerConfig, front_proxy: FrontProxy | None = None
+) -> None:
     """Make what is missing, and point the `kubernetes` Service at where the API is now."""
     for name in NAMESPACES:
         await _ensure(registry, NAMESPACE, "", name, {})
     for name, (value, description) in SYSTEM_CLASSES.items():
         content = {"value": value, "description": description}
         await _ensure(registry, PRIORITY_CLASS, "", name, content)
-    await all_of(_declare(registry, *served) for served in sorted(_group_versions()))
+    await all_of(_declare(registry, *served) for served in sorted(OWN))
+    if front_proxy:
+        trusted = {"data": front_proxy.authorities | _HEADERS}
+        await _ensure(registry, CONFIG_MAP, "kube-system", AUTHENTICATION, trusted, replace=True)
     ranges = {"spec": {"cidrs": [config.service_cidr]}}
     await _ensure(registry, SERVICE_CIDR, "", _NAME, ranges)
     service = {
@@ -58,14 +80,6 @@ async def make(registry: Registry, config: ServerConfig) -> None:
     await _ensure(registry, ENDPOINTS, "default", _NAME, subsets, mirrored, replace=True)
     of_service = {"kubernetes.io/service-name": _NAME}
     await _ensure(registry, ENDPOINT_SLICE, "default", _NAME, slices, of_service, replace=True)
-
-
-def _group_versions() -> set[tuple[str, str]]:
-    return {
-        served
-        for resource in RESOURCES
-        for served in ((resource.group, resource.version), *resource.aliases)
-    }
 
 
 async def _declare(registry: Registry, group: str, version: str) -> None:

@@ -1,10 +1,26 @@
 """What the API server must know of its cluster."""
 
 import ipaddress
+import ssl
 from dataclasses import dataclass
+from typing import Protocol
 
 from shepherd.api.resource import Object
 from shepherd.server.version import VERSION
+
+
+class FrontProxy(Protocol):
+    """How the server proves itself to the API servers behind it."""
+
+    def prove(self, context: ssl.SSLContext) -> None:
+        """Show its certificate in connections of that context."""
+        ...
+
+    @property
+    def authorities(self) -> dict[str, str]:
+        """In PEM: `client-ca-file`, which signs users' certificates, and
+        `requestheader-client-ca-file`, which signs the one shown."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import msgspec
 from shepherd.api import errors
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import Request, Response
+from shepherd.server.aggregation.remotes import Remotes, described, ordered
 from shepherd.server.handlers import JSON, answer, json_answer
 from shepherd.server.openapi import openapi_document, openapi_index
 from shepherd.server.served import Served
@@ -51,17 +52,23 @@ class _Resource:
 class Discovery:
     """Answers discovery requests; documents are made when first asked for after a change."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, remotes: Remotes) -> None:
         self._live = served
-        self._generation = -1
+        self._remotes = remotes
+        self._generation = (-1, -1)
         self._roots: dict[tuple[str, str], bytes] = {}
         """Documents of /api and /apis, by their form."""
         self._groups: dict[str, list[str]] = {}
 
     def _refresh(self) -> None:
-        if self._generation != self._live.generation:
-            self._generation = self._live.generation
+        present = (self._live.generation, self._remotes.generation)
+        if self._generation != present:
+            self._generation = present
             self._groups = self._live.versions()
+            for remote in ordered(self._remotes.served.values()):
+                versions = self._groups.setdefault(remote.group, [])
+                if remote.version not in versions:
+                    versions.append(remote.version)
             self._roots = {}
 
     def _served(self, group: str, version: str) -> list[_Resource]:
@@ -108,14 +115,20 @@ class Discovery:
     def _group_item(self, group: str) -> Object:
         return {
             "metadata": {"name": group, "creationTimestamp": None},
-            "versions": [
-                {
-                    "version": version,
-                    "resources": [_aggregated(one) for one in self._served(group, version)],
-                    "freshness": "Current",
-                }
-                for version in self._groups[group]
-            ],
+            "versions": [self._version_item(group, version) for version in self._groups[group]],
+        }
+
+    def _version_item(self, group: str, version: str) -> Object:
+        remote = self._remotes.served.get((group, version))
+        if remote is None:
+            resources = [_aggregated(one) for one in self._served(group, version)]
+        else:
+            resources = described(remote.resources, group, version)
+        fresh = remote is None or remote.available
+        return {
+            "version": version,
+            "resources": resources,
+            "freshness": "Current" if fresh else "Stale",
         }
 
     def _document(self, root: str, aggregated: str) -> bytes:
@@ -157,13 +170,13 @@ class Discovery:
         }
 
 
-def openapi(request: Request, served: Served) -> Response | None:
+def openapi(request: Request, served: Served, remotes: Remotes) -> Response | None:
     """OpenAPI v3: the index and its documents, which clients keep under their ETag."""
     if request.method != "GET" or not request.path.startswith("/openapi/v3"):
         return None
     match request.path.strip("/").split("/")[2:]:
         case []:
-            return answer(openapi_index(served.groups))
+            return answer(openapi_index(served.groups, remotes.served))
         case ["api", version]:
             document = openapi_document("", version, served.of("", version))
         case ["apis", group, version]:

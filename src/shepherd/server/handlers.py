@@ -16,7 +16,6 @@ from shepherd.api.decode import (
     field_validation,
     media_type,
 )
-from shepherd.api.kinds import POD, SERVICE, SERVICE_ACCOUNT
 from shepherd.api.managedfields import APPLY, UPDATE, Writer
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object
@@ -38,8 +37,6 @@ from shepherd.server.watch import Watch, WatchOptions
 JSON = "application/json"
 _MOST_WARNINGS, _WARNING_LENGTH, _WARNINGS_LENGTH = 32, 256, 4096
 """Limits of the Warning header: texts, characters of each, and of all (apiserver's are alike)."""
-_SHOWN_WHEN_DELETED = (POD, SERVICE, SERVICE_ACCOUNT)
-"""Kinds whose DELETE answers with the object; the others answer with a Status, as upstream."""
 
 
 @dataclass(slots=True)
@@ -244,7 +241,7 @@ class Handlers:
         form = self.form(call)
         options = _delete_options(call)
         written = await self.registry.delete(call.route, options, call.user)
-        if written.gone and call.route.resource not in _SHOWN_WHEN_DELETED:
+        if written.gone and not call.route.resource.shown_deleted:
             return answer(msgspec.json.encode(_deleted(call.route, written.value)))
         return _written(form, written, [])
 

@@ -18,7 +18,9 @@ from shepherd import __version__
 from shepherd.api.resource import Resource
 from shepherd.api.schema import Field, Shape, Type, get_type, kinds_of, openapi_name, type_of
 from shepherd.server.openapi_custom import custom_schemas
+from shepherd.server.openapi_paths import component, gvk, kind_of, resource_paths
 from shepherd.server.openapi_text import DESCRIPTIONS
+from shepherd.server.subresources import SUBRESOURCES
 
 Json = dict[str, Any]
 
@@ -53,13 +55,7 @@ _NAMED: dict[str, tuple[str, Json]] = {
     "schema-or-strings": (f"{_CRD}.JSONSchemaPropsOrStringArray", {}),
 }
 
-_JSON = "application/json"
-_PATCHES: tuple[str, ...] = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
+_TOKEN = {"type": "apiKey", "in": "header", "name": "authorization"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +76,20 @@ class Document:
         return gzip.decompress(self.packed)
 
 
-def openapi_index(groups: Mapping[tuple[str, str], Mapping[str, Resource]]) -> bytes:
-    """The body of `/openapi/v3`. `groups` are the resources by group and version."""
+def openapi_index(
+    groups: Mapping[tuple[str, str], Mapping[str, Resource]],
+    elsewhere: Iterable[tuple[str, str]] = (),
+) -> bytes:
+    """The body of `/openapi/v3`. `groups` are the resources by group and version; other servers
+    say what those `elsewhere` are."""
     paths = {}
     for (group, version), resources in sorted(groups.items()):
         path = f"apis/{group}/{version}" if group else f"api/{version}"
         digest = hash_of(group, version, tuple(resources.values()))
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+    for group, version in elsewhere:
+        path = f"apis/{group}/{version}"
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}"}
     return msgspec.json.encode({"paths": paths})
 
 
@@ -103,7 +106,10 @@ def _document(group: str, version: str, here: tuple[Resource, ...]) -> Document 
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": __version__},
         "paths": paths_of(group, version, here),
-        "components": {"schemas": schemas_of(group, version, here)},
+        "components": {
+            "schemas": schemas_of(group, version, here),
+            "securitySchemes": {"BearerToken": _TOKEN},
+        },
     }
     packed = gzip.compress(msgspec.json.encode(document), 6, mtime=0)
     return Document(packed, hash_of(group, version, here))
@@ -113,7 +119,7 @@ def paths_of(group: str, version: str, resources: Iterable[Resource]) -> Json:
     """The paths below a group and version, with their operations."""
     paths: Json = {}
     for resource in resources:
-        paths |= _paths(group, version, resource)
+        paths |= resource_paths(group, version, resource)
     return dict(sorted(paths.items()))
 
 
@@ -122,8 +128,10 @@ def schemas_of(group: str, version: str, resources: Iterable[Resource]) -> Json:
     schemas: Json = {}
     for resource in resources:
         _add_schemas(schemas, group, version, resource)
-        if resource.scale:
-            _add_type(schemas, get_type("autoscaling.v1.Scale"))
+        for sub in SUBRESOURCES:
+            of = kind_of((group, version, resource.kind), sub)
+            if sub.has(resource) and (known := type_of(*of)):
+                _add_type(schemas, known)
     for type_name in ("meta.v1.Status", "meta.v1.DeleteOptions", "meta.v1.Patch"):
         _add_type(schemas, get_type(type_name))
     return dict(sorted(schemas.items()))
@@ -149,13 +157,6 @@ def _reference(name: str) -> Json:
     return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
 
 
-def _component(group: str, version: str, kind: str) -> str:
-    """The name of a kind's schema."""
-    if known := type_of(group, version, kind):
-        return openapi_name(known.name)
-    return ".".join([*reversed(group.split(".")), version, kind])
-
-
 def _add_schemas(schemas: Json, group: str, version: str, resource: Resource) -> None:
     """The schemas of a kind, of its list (if it is listed) and of everything they hold."""
     if resource.custom:
@@ -168,11 +169,10 @@ def _add_schemas(schemas: Json, group: str, version: str, resource: Resource) ->
         if known := type_of(group, version, name):
             _add_type(schemas, known)
         else:
-            gvk = {"group": group, "version": version, "kind": name}
-            schemas[_component(group, version, name)] = {
+            schemas[component(group, version, name)] = {
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": True,
-                "x-kubernetes-group-version-kind": [gvk],
+                "x-kubernetes-group-version-kind": [gvk(group, version, name)],
             }
 
 
@@ -208,19 +208,17 @@ def _type_schema(type: Type) -> Json:
     if type.atomic:
         schema["x-kubernetes-map-type"] = "atomic"
     if kinds := kinds_of(type.name):
-        schema["x-kubernetes-group-version-kind"] = [_gvk(*kind) for kind in kinds]
+        schema["x-kubernetes-group-version-kind"] = [gvk(*kind) for kind in kinds]
     return schema
-
-
-def _gvk(group: str, version: str, kind: str) -> Json:
-    return {"group": group, "version": version, "kind": kind}
 
 
 def _field_schema(field: Field, description: str) -> Json:
     schema = dict(_value_schema(field.shape))
     if description:
         schema["description"] = description
-    if field.shape.container == "list":
+    if (default := field.default) is not None:
+        schema["default"] = default
+    if field.shape.container == "list" or field.type == "bytes":
         if field.collection:
             schema["x-kubernetes-list-type"] = field.list_type
         if field.list_keys:
@@ -251,125 +249,3 @@ def _one_schema(of: str) -> Json:
     if of in _PLAIN:
         return _PLAIN[of]
     return _reference(_NAMED[of][0] if of in _NAMED else openapi_name(of))
-
-
-# -- paths -------------------------------------------------------------------------------------
-
-
-def _parameter(name: str, type: str = "string", where: str = "query") -> Json:
-    found: Json = {"name": name, "in": where, "schema": {"type": type, "uniqueItems": True}}
-    return found | {"required": True} if where == "path" else found
-
-
-_NAME = _parameter("name", where="path")
-_NAMESPACE = _parameter("namespace", where="path")
-_PRETTY = _parameter("pretty")
-_WRITE = [_parameter(name) for name in ("dryRun", "fieldManager", "fieldValidation")]
-_LIST = [
-    _parameter("allowWatchBookmarks", "boolean"), _parameter("continue"),
-    _parameter("fieldSelector"), _parameter("labelSelector"), _parameter("limit", "integer"),
-    _parameter("resourceVersion"), _parameter("resourceVersionMatch"),
-    _parameter("sendInitialEvents", "boolean"), _parameter("timeoutSeconds", "integer"),
-    _parameter("watch", "boolean"),
-]  # fmt: skip
-_DELETE = [
-    _parameter("dryRun"), _parameter("gracePeriodSeconds", "integer"),
-    _parameter("orphanDependents", "boolean"), _parameter("propagationPolicy"),
-]  # fmt: skip
-
-
-class _Operations:
-    """The operations of one kind, at one of its paths."""
-
-    def __init__(self, schema: str, gvk: Json, name: str, patches: tuple[str, ...]) -> None:
-        self.schema = schema
-        self.patches = patches
-        self.gvk = gvk
-        self.name = name
-
-    def operation(
-        self, action: str, parameters: list[Json], *, accepts: dict[str, str] | None = None,
-        answers: str = "", created: bool = False,
-    ) -> Json:  # fmt: skip
-        answer = {_JSON: {"schema": _schema_reference(answers or self.schema)}}
-        responses = {"200": {"description": "OK", "content": answer}}
-        if created:
-            responses["201"] = {"description": "Created", "content": answer}
-        found: Json = {
-            "operationId": f"{action}{self.name}",
-            "parameters": parameters,
-            "responses": responses,
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": self.gvk,
-        }
-        if accepts:
-            content = {media: {"schema": _schema_reference(s)} for media, s in accepts.items()}
-            found["requestBody"] = {"content": content}
-        return found
-
-    def post(self) -> Json:
-        return self.operation("post", _WRITE, accepts={"*/*": self.schema}, created=True)
-
-    def put(self) -> Json:
-        return self.operation("put", _WRITE, accepts={"*/*": self.schema}, created=True)
-
-    def patch(self) -> Json:
-        accepts = dict.fromkeys(self.patches, f"{_META}.Patch")
-        return self.operation("patch", [*_WRITE, _parameter("force", "boolean")], accepts=accepts)
-
-    def delete(self, action: str, parameters: list[Json]) -> Json:
-        accepts = {"*/*": f"{_META}.DeleteOptions"}
-        return self.operation(action, parameters, accepts=accepts, answers=f"{_META}.Status")
-
-
-def _schema_reference(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _paths(group: str, version: str, resource: Resource) -> Json:
-    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    collection = f"{root}/namespaces/{{namespace}}" if resource.namespaced else root
-    collection += f"/{resource.plural}"
-    item = f"{collection}/{{name}}"
-    place = [_NAMESPACE, _PRETTY] if resource.namespaced else [_PRETTY]
-    stem = "".join(part.capitalize() for part in f"{group or 'core'}.{version}".split("."))
-    main = _Operations(
-        _component(group, version, resource.kind),
-        _gvk(group, version, resource.kind),
-        f"{stem}{resource.kind}",
-        _PATCHES[:3] if resource.custom else _PATCHES,
-    )
-    list_kind = resource.list_kind or f"{resource.kind}List"
-    list_schema = _component(group, version, list_kind)
-    listing = main.operation("list", _LIST, answers=list_schema)
-    actions: dict[str, tuple[str, str, Json]] = {
-        "list": (collection, "get", listing),
-        "create": (collection, "post", main.post()),
-        "deletecollection": (
-            collection, "delete", main.delete("deletecollection", [*_LIST, *_DELETE]),
-        ),
-        "get": (item, "get", main.operation("get", [])),
-        "update": (item, "put", main.put()),
-        "patch": (item, "patch", main.patch()),
-        "delete": (item, "delete", main.delete("delete", _DELETE)),
-    }  # fmt: skip
-    paths: Json = {}
-    for verb, (path, method, operation) in actions.items():
-        if verb in resource.verbs:
-            own = [_NAME] if path == item else []
-            paths.setdefault(path, {"parameters": [*own, *place]})[method] = operation
-    if resource.namespaced and "list" in resource.verbs:
-        everywhere = listing | {"operationId": f"{listing['operationId']}ForAllNamespaces"}
-        paths[f"{root}/{resource.plural}"] = {"get": everywhere, "parameters": [_PRETTY]}
-    for sub, served in (("status", resource.status), ("scale", resource.scale)):
-        if served:
-            paths[f"{item}/{sub}"] = _subresource(main, sub) | {"parameters": [_NAME, *place]}
-    return paths
-
-
-def _subresource(main: _Operations, sub: str) -> Json:
-    schema, gvk = main.schema, main.gvk
-    if sub == "scale":
-        schema, gvk = openapi_name("autoscaling.v1.Scale"), _gvk("autoscaling", "v1", "Scale")
-    part = _Operations(schema, gvk, f"{main.name}{sub.capitalize()}", main.patches)
-    return {"get": part.operation("get", []), "put": part.put(), "patch": part.patch()}

@@ -224,17 +224,21 @@ def _operation(operation: Json) -> Json:
         needed = not operation["x-kubernetes-action"].startswith("delete")
         found["parameters"].append(body | {"required": needed})
     found["produces"] = [_JSON]
-    found["responses"] = {
-        code: {"description": answer["description"], "schema": _one_schema(answer["content"])}
-        for code, answer in operation["responses"].items()
-    }
+    found["responses"] = {code: _response(one) for code, one in operation["responses"].items()}
+    return found
+
+
+def _response(response: Json) -> Json:
+    found = {"description": response["description"]}
+    if content := response.get("content"):
+        found["schema"] = _one_schema(content)
     return found
 
 
 def _one_schema(content: Json) -> Json:
     """What is sent is the same in every media type."""
-    media = next(iter(content.values()))
-    return {"$ref": _reference(media["schema"]["$ref"])}
+    schema: Json = next(iter(content.values()))["schema"]
+    return {"$ref": _reference(schema["$ref"])} if "$ref" in schema else schema
 
 
 def _parameter(v3: Json) -> Json:

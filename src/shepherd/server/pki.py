@@ -5,9 +5,10 @@ when; so a start reads whether all is well without parsing a certificate (which 
 library that takes more memory than all the rest), and certificate and key can never be of different
 ages.
 
-There are two authorities. `ca` signs the API's serving certificate and all client certificates.
+There are three authorities. `ca` signs the API's serving certificate and all client certificates.
 `nodes-ca` signs what the nodes' own endpoints serve with, and only the server trusts it: so no
-node, whatever addresses it claims at join, can pass for the API.
+node, whatever addresses it claims at join, can pass for the API. `front-proxy-ca` signs the one
+certificate that lets the server speak for users to API servers behind it, and nobody else's.
 """
 
 import hashlib
@@ -130,6 +131,18 @@ class Pki:
         context.load_verify_locations(cadata=self._identity("nodes-ca").certificate)
         return self._load(context, "server")
 
+    def prove(self, context: ssl.SSLContext) -> None:
+        """Show the front proxy's certificate in connections of that context."""
+        self._load(context, "front-proxy-client")
+
+    @property
+    def authorities(self) -> dict[str, str]:
+        """What API servers behind this one trust (`config.FrontProxy`)."""
+        return {
+            "client-ca-file": self.ca,
+            "requestheader-client-ca-file": self._identity("front-proxy-ca").certificate,
+        }
+
     def sign_node(self, node: str, request: str, hosts: Iterable[str]) -> NodeCertificates:
         """The certificates of a node, for the key of its signing request. Blocks.
 
@@ -175,13 +188,14 @@ class Pki:
     def _renew(self, workshop: Workshop) -> bool:
         masters = (ADMIN_GROUP,)
         wanted = {
-            "serving": ("shepherd-server", (), self._hosts),
-            "server": ("system:shepherd-server", masters, ()),
-            "admin": ("shepherd-admin", masters, ()),
+            "serving": Subject("shepherd-server", (), self._hosts),
+            "server": Subject("system:shepherd-server", masters),
+            "admin": Subject("shepherd-admin", masters),
+            "front-proxy-client": Subject("front-proxy-client"),
         }
-        stale = [name for name, (_, _, hosts) in wanted.items() if not self._good(name, hosts)]
+        stale = [name for name, subject in wanted.items() if not self._good(name, subject.hosts)]
         for name in stale:
-            self._issue(workshop, name, *wanted[name])
+            self._issue(workshop, name, wanted[name])
         for context, name in self._contexts:
             if name in stale:
                 context.load_cert_chain(self._path(name))
@@ -207,7 +221,8 @@ class Pki:
 
     def _make_what_stays(self, workshop: Workshop) -> None:
         from_now = self._period(_CA_SECONDS)
-        for name, title in (("ca", "shepherd-ca"), ("nodes-ca", "shepherd-nodes-ca")):
+        for name in ("ca", "nodes-ca", "front-proxy-ca"):
+            title = f"shepherd-{name}"
             if not self._path(name).exists():
                 write_private(self._path(name), workshop.new_authority(title, *from_now))
             elif not _is_whole(self._read(name)):
@@ -226,24 +241,19 @@ class Pki:
         head = text[: text.index(_BEGIN)]
         made = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
         return (
-            made.get("Issuer") == self.ca_hash
+            made.get("Issuer") == _fingerprint(self._identity(_authority(name)).certificate)
             and made.get("Hosts", "") == ",".join(hosts)
             and parse_time(made["Expires"]) - self._clock.now() > _RENEW_SECONDS
         )
 
-    def _issue(
-        self,
-        workshop: Workshop,
-        name: str,
-        user: str,
-        groups: tuple[str, ...],
-        hosts: tuple[str, ...],
-    ) -> None:
+    def _issue(self, workshop: Workshop, name: str, subject: Subject) -> None:
         now, expires = self._period(_LEAF_SECONDS)
-        bundle = workshop.issue(self._read("ca"), Subject(user, groups, hosts), now, expires)
-        head = f"Issuer: {self.ca_hash}\nExpires: {format_time(expires)}\n"
-        if hosts:
-            head += f"Hosts: {','.join(hosts)}\n"
+        authority = _authority(name)
+        bundle = workshop.issue(self._read(authority), subject, now, expires)
+        issuer = _fingerprint(self._identity(authority).certificate)
+        head = f"Issuer: {issuer}\nExpires: {format_time(expires)}\n"
+        if subject.hosts:
+            head += f"Hosts: {','.join(subject.hosts)}\n"
         write_private(self._path(name), head + bundle)
 
     def _period(self, seconds: float) -> tuple[float, float]:
@@ -260,6 +270,11 @@ class Pki:
 
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}.pem"
+
+
+def _authority(name: str) -> str:
+    """Which authority signs the certificate of that name."""
+    return "front-proxy-ca" if name.startswith("front-proxy") else "ca"
 
 
 def _is_whole(text: str) -> bool:

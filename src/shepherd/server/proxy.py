@@ -185,11 +185,7 @@ async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
         response = await handlers.dialer.send(origin, request)
     except ConnectionError as error:
         raise errors.unavailable(f"error trying to reach service: {error}") from error
-    if response.takeover is None:
-        response.headers = {
-            name: value for name, value in response.headers.items() if name not in _HOP_BY_HOP
-        }
-    return response
+    return passed_back(response)
 
 
 async def _proxied(handlers: Handlers, call: Call, address: str, port: int) -> Response:
@@ -208,14 +204,26 @@ def _base(call: Call) -> str:
 
 
 def _relayed(call: Call) -> Request:
-    request = call.request
+    return passed_on(call.request, call.request.path.removeprefix(_base(call)) or "/")
+
+
+def passed_on(request: Request, path: str) -> Request:
+    """A request as it goes on to another server, without what was for this one."""
     headers = {name: value for name, value in request.headers.items() if name not in _NOT_RELAYED}
     if request.headers.get("upgrade", "").lower() in _UPGRADES:
         headers["upgrade"] = request.headers["upgrade"]
     if request.stream is not None and "content-length" in request.headers:
         headers["content-length"] = request.headers["content-length"]
-    path = request.path.removeprefix(_base(call)) or "/"
     return Request(request.method, path, request.query, headers, request.body, request.stream)
+
+
+def passed_back(response: Response) -> Response:
+    """Another server's answer as it goes on to the client."""
+    if response.takeover is None:
+        response.headers = {
+            name: value for name, value in response.headers.items() if name not in _HOP_BY_HOP
+        }
+    return response
 
 
 def _container(pod: Pod, asked: str) -> str:

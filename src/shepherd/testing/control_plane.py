@@ -1,8 +1,8 @@
 """`ControlPlane`: API server and controllers in one process over a store in memory.
 
-`StandInNodes` takes the place of scheduler and agents: it binds pods to nodes in turn, and reports
-them as running and ready, or as whatever a test has it report. All in the loop's own time: under
-`run_virtual` hours pass in milliseconds.
+`StandInNodes` takes the place of scheduler and agents: it binds pods to nodes in turn (daemons to
+their own), and reports them as running and ready, or as whatever a test has it report. All in the
+loop's own time: under `run_virtual` hours pass in milliseconds.
 """
 
 import asyncio
@@ -20,10 +20,11 @@ from shepherd.api.objects import Pod
 from shepherd.api.resource import Object, Resource
 from shepherd.client.informer import Informer
 from shepherd.client.workqueue import WorkQueue
+from shepherd.controllers.daemonset_pods import node_of
 from shepherd.controllers.manager import ControllerConfig, ControllerManager
 from shepherd.lib.backoff import Backoff
 from shepherd.testing.parts import Parts, PartsConfig
-from shepherd.testing.virtual import VirtualClock, eventually
+from shepherd.testing.virtual import EPOCH, VirtualClock, eventually
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _RENEW_SECONDS = 10.0
@@ -50,12 +51,14 @@ class ControlPlane:
         *,
         seed: int = 1,
         controllers: bool = True,
+        epoch: float = EPOCH,
     ) -> AsyncIterator["ControlPlane"]:
-        """Started, and stopped at the end; the API alone, without `controllers`."""
+        """Started, and stopped at the end; the API alone, without `controllers`. `epoch` is when
+        virtual time begins."""
         settings = PartsConfig(seed=seed, controllers=config or ControllerConfig())
         with TemporaryDirectory() as directory:
             async with asyncio.TaskGroup() as group:
-                parts = Parts(group, Path(directory), clock=VirtualClock(), config=settings)
+                parts = Parts(group, Path(directory), clock=VirtualClock(epoch), config=settings)
                 await parts.start_server()
                 if controllers:
                     parts.start_controllers()
@@ -213,7 +216,8 @@ class StandInNodes:
     async def _advance(self, pod: Pod) -> None:
         meta = pod.metadata
         if not pod.spec.node_name:
-            name = next(name for name in self._order if name in self._alive)
+            turn = (name for name in self._order if name in self._alive)
+            name = node_of(pod) or next(turn)
             target = {"kind": "Node", "apiVersion": "v1", "name": name}
             body = {"kind": "Binding", "apiVersion": "v1", "target": target}
             body["metadata"] = {"name": meta.name, "namespace": meta.namespace}

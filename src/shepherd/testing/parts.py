@@ -234,6 +234,7 @@ class Parts:
             dialer=self.dialer,
             tokens=self._tokens,
             signer=CertificateSigner(pki) if pki else None,
+            front_proxy=pki,
         )
 
     async def list(self, resource: Resource, namespace: str | None = None) -> list[Object]:

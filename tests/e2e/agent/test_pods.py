@@ -185,6 +185,7 @@ async def test_files_environment_and_the_last_words(cluster: Cluster) -> None:
 
 
 async def test_kill_and_adoption(cluster: Cluster) -> None:
+    """hashicorp/nomad#5883, #5945, #6354; k3s-io/k3s#1469: nothing runs twice."""
     await cluster.create("web", containers=[web()])
     before = (await cluster.ready("web"))["containerStatuses"]
     await cluster.create("crash", containers=[sh("exit 1")])

@@ -65,6 +65,7 @@ async def in_sandbox(harness: Harness, script: str, sandbox: SandboxConfig) -> C
 
 
 async def test_memory_over_the_limit_is_told_as_oom(runtime_harness: Harness) -> None:
+    """kubernetes/kubernetes#117793, #126096; gardener/gardener#13966: the whole container goes."""
     ended = await run(runtime_harness, "tail /dev/zero", memory_bytes=16 * MIB)
     assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
 

@@ -70,6 +70,7 @@ def test_logs_of_the_deployment(web: Program) -> None:
 
 
 def test_rolling_update_keeps_the_service_answering_and_can_be_undone(web: Program) -> None:
+    """kubernetes/kubernetes#43576, #86280, #123116: requests failed as old pods stopped."""
     service = web.get("service", "web")["spec"]["clusterIP"]
     before = {pod["name"] for pod in running(web)}
     web.kubectl("set", "env", "deployment/web", "PORT=8080", "COLOUR=blue")

@@ -68,6 +68,7 @@ def test_a_container() -> None:
 
 
 def test_68_the_hash_is_of_what_the_user_asked() -> None:
+    """kubernetes/kubernetes#63814, #53644, #129385: an upgrade restarts nothing."""
     web = Container(name="web", image="web:1")
     assert not spec_changed(web, spec_hash(web))
     assert not spec_changed(Container(name="web", image="web:1", tty=True), spec_hash(web))

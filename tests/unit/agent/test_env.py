@@ -28,6 +28,8 @@ from shepherd.api.objects import Container, Service
     ],
 )
 def test_expansion(text: str, expected: str) -> None:
+    """kubernetes/kubernetes#136323, #136325: bytes pass through; only `$(NAME)` and `$$` mean
+    anything."""
     assert expand(text, {"A": "1", "B": "2"}) == expected
 
 
@@ -65,6 +67,7 @@ def test_sources() -> None:
 
 
 def test_all_of_a_config_map() -> None:
+    """kubernetes/kubernetes#98319: what has no name for a variable is left out and told."""
     lookup: Lookup = {Reference("ConfigMap", "default", "c"): {"a b": b"1", "x=y": b"2", "u": b"3"}}
     found = build({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}]}, lookup)
     assert found.variables == {"P_a b": "1", "P_u": "3"}
@@ -110,3 +113,10 @@ def test_service_links() -> None:
     assert not any(name.startswith("HEADLESS") for name in found)
     assert "MY_DB_SERVICE_HOST" not in service_links(services, "prod", links=False)
     assert "KUBERNETES_SERVICE_HOST" in service_links(services, "prod", links=False)
+
+
+def test_what_comes_from_a_config_map_is_taken_as_it_is() -> None:
+    """kubernetes/kubernetes#98319: `$(A)` in it is not expanded."""
+    lookup: Lookup = {Reference("ConfigMap", "default", "c"): {"X": b"$(A)", "A": b"1"}}
+    found = build({"envFrom": [{"configMapRef": {"name": "c"}}]}, lookup)
+    assert found.variables == {"X": "$(A)", "A": "1"}

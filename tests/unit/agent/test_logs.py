@@ -87,6 +87,7 @@ async def test_since_and_limit(live: Path) -> None:
 async def test_66_following_over_rotations_loses_and_repeats_nothing(
     live: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """kubernetes/kubernetes#28369, #59902, #115701, #126564; k3s-io/k3s#9060; stern/stern#311."""
     monkeypatch.setattr(logs, "ROTATE_BYTES", 1)
     running = True
     seen: list[bytes] = []

@@ -57,11 +57,13 @@ def test_waiting_reasons(make_view: Any) -> None:
 
 
 def test_crash_loop(make_view: Any) -> None:
+    """kubernetes/kubernetes#57291: the message says when it is tried next."""
     memory = {"web": {"restart_at": 140.0, "backoff_seconds": 80.0}}
     found = _state(make_view, "main web: exit 3@2 < exit 3@1", memory=memory)
     assert found["state"]["waiting"] == {
         "reason": "CrashLoopBackOff",
-        "message": "back-off 1m20s restarting failed container=web pod=web-1_default(uid)",
+        "message": "back-off 1m20s restarting failed container=web pod=web-1_default(uid), "
+        "next try at 1970-01-01T00:18:10Z",
     }
     assert found["lastState"]["terminated"]["exitCode"] == 3
     assert found["lastState"]["terminated"]["containerID"] == "crun://uid-web-2"

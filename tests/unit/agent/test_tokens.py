@@ -117,7 +117,8 @@ def test_while_no_new_one_is_to_be_had_the_old_one_serves() -> None:
 
 
 def test_77_a_token_of_the_future_is_replaced_at_once() -> None:
-    """The server's clock was a day ahead, and has been put right."""
+    """kubernetes/kubernetes#124022, #132993: the server's clock was a day ahead, and has been put
+    right."""
 
     async def scenario(
         tokens: Tokens, issuer: Issuer, clock: VirtualClock, changed: list[str]

@@ -78,6 +78,7 @@ def test_what_cannot_be_had_is_named(volume: dict[str, Any], message: str) -> No
 
 
 def test_65_an_update_is_one_swap(tmp_path: Path) -> None:
+    """kubernetes/kubernetes#92296, #50345; k3s-io/k3s#5632."""
     assert write_files(tmp_path, {"a": (b"1", 0o644), "d/b": (b"2", 0o600)}, None)
     opened = (tmp_path / "a").open("rb")
     before = os.readlink(tmp_path / "..data")

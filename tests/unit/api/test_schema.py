@@ -58,6 +58,12 @@ def test_fields() -> None:
     assert spec.fields["nodeSelector"].collection == "atomic"
     replicas = get_type("apps.v1.DeploymentSpec").fields["replicas"]
     assert replicas.pointer
+    assert replicas.default is None
+    port = get_type("core.v1.ContainerPort").fields
+    assert (port["protocol"].default, port["containerPort"].default) == ("TCP", 0)
+    assert port["hostIP"].default is None
+    assert get_type("core.v1.Pod").fields["spec"].default == {}
+    assert get_type("core.v1.Container").fields["resources"].default == {}
     assert replicas.number == 1
     finalizers = get_type("meta.v1.ObjectMeta").fields["finalizers"]
     assert (finalizers.list_type, finalizers.merge_key) == ("set", "")

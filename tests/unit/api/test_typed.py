@@ -14,6 +14,8 @@ from shepherd.api.typed import FREE, compare, fields_of, merge, remove, root
 
 DEPLOYMENT = root(get_type("apps.v1.Deployment"))
 POD = root(get_type("core.v1.Pod"))
+ACCOUNT = root(get_type("core.v1.ServiceAccount"))
+CLAIM = root(get_type("resource.v1.ResourceClaim"))
 
 WEB: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -160,13 +162,27 @@ def test_merging_and_removing() -> None:
 
 
 def test_items_without_keys_or_twice_are_refused() -> None:
-    with pytest.raises(ApiError, match='omits its key field "name"'):
-        fields_of({"spec": {"containers": [{}]}}, POD)
+    with pytest.raises(ApiError, match=r'omits all key fields \["name"\]'):
+        fields_of({"secrets": [{}]}, ACCOUNT)
     with pytest.raises(ApiError, match="not an object"):
         fields_of({"spec": {"containers": ["a"]}}, POD)
     twice = {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}
     with pytest.raises(ApiError, match=r'.spec.containers: duplicate entries for key \[name="a"\]'):
         fields_of(twice, POD)
+
+
+def test_keys_may_be_left_out() -> None:
+    """They mean what the schema says; a key without a default, that the item has none."""
+    ports = {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}}
+    found = fields_of(ports, POD)
+    (container,) = found["f:spec"]["f:containers"].values()
+    assert container["f:ports"].keys() == {'k:{"containerPort":80,"protocol":"TCP"}'}
+    unnamed = fields_of({"spec": {"containers": [{}]}}, POD)
+    assert unnamed["f:spec"]["f:containers"].keys() == {'k:{"name":""}'}
+    devices = {"status": {"devices": [{"driver": "d", "pool": "p", "device": "v"}]}}
+    found = fields_of(devices, CLAIM)
+    key = 'k:{"device":"v","driver":"d","pool":"p"}'
+    assert found["f:status"]["f:devices"].keys() == {key}
 
 
 def test_items_that_are_there_twice_stay() -> None:

@@ -105,6 +105,7 @@ spec:
 
 
 def test_two_ports_of_one_number_survive_an_edit(sheepctl: Any) -> None:
+    """kubernetes/kubernetes#62366, #108148."""
     sheepctl("apply", "-f", "-", stdin=DNS)
     sheepctl("apply", "-f", "-", stdin=DNS.replace("name: tcp", "name: stream"))
     assert "53/UDP,53/TCP" in sheepctl("get", "service", "dns").out

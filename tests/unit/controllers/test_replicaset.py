@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from shepherd.api.objects import Pod, ReplicaSet, decode
-from shepherd.controllers.replicaset import creation_pause, deletion_order, scaling, status_of
+from shepherd.controllers.pods import deletion_order
+from shepherd.controllers.replicaset import creation_pause, scaling, status_of
 
 NOW = 1_767_225_600.0
 """2026-01-01T00:00:00Z"""
@@ -88,7 +89,7 @@ def test_one_round_of_failures_is_forgiven_and_more_slow_creation_down() -> None
     assert pauses == [0.0, 1.0, 3.0, 15.0, 299.0]
     plan = scaling(replica_set(1), failed(3), [], NOW)
     assert (plan.create, plan.again) == (0, 3.0)
-    assert creation_pause(1, [pod("old", phase="Failed", born="23:00:00")], NOW) == 0.0
+    assert creation_pause(1, [pod("old", phase="Failed", born="22:59:00")], NOW) == 0.0
 
 
 def test_availability_counts_from_readiness_and_tells_when_it_changes() -> None:

@@ -111,7 +111,7 @@ def test_a_host_port_can_be_had_once_on_a_node() -> None:
 
 
 def test_counts_of_reasons_sum_to_the_nodes() -> None:
-    """k/k#91340: of nine nodes eight fail on ports and one on other grounds."""
+    """kubernetes/kubernetes#91340: of nine nodes eight fail on ports and one on other grounds."""
     port = {"containerPort": 80, "hostPort": 80, "protocol": "TCP"}
     scene = Scene(*(node(f"n{i}") for i in range(8)), node("small", cpu="100m"))
     taken = {"ports": [port], "resources": {"requests": {"cpu": "1"}}}

@@ -82,7 +82,7 @@ async def hooks(api: Any, pki: Pki) -> AsyncIterator[Hooks]:
     found.port = httpd.port
     yield found
     await httpd.close(0)
-    await api.server._callouts.close()
+    await api.server._reach.close()
 
 
 def allow(request: Object) -> Object:

@@ -292,6 +292,8 @@ async def test_ports_are_told_apart_by_number_and_protocol(api: Any) -> None:
 
 
 async def test_the_applied_order_is_kept(api: Any) -> None:
+    """kubernetes/kubernetes#47248, #48069: a variable that is applied above its user comes
+    above it."""
     target = f"{WEB}?fieldManager=me"
     using = {"name": "B", "value": "$(A)"}
     await api.ok("PATCH", target, deployment(env=[using]), **APPLY)
@@ -301,6 +303,8 @@ async def test_the_applied_order_is_kept(api: Any) -> None:
 
 
 async def test_string_data_is_owned_as_data(api: Any) -> None:
+    """kubernetes/kubernetes#89938, #108008, #123843; helm/helm#10010: a key that is applied no
+    more is gone."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     target = f"{SECRETS}/s?fieldManager=me"
     both = secret | {"stringData": {"a": "1", "b": "2"}}

@@ -22,6 +22,13 @@ async def test_most_kinds_go_at_once(api: Any) -> None:
     await api.fails(404, "DELETE", f"{CONFIG_MAPS}/a")
 
 
+async def test_some_kinds_are_shown_a_last_time(api: Any) -> None:
+    """Typed clients read the answer as upstream's OpenAPI types it."""
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    await api.ok("POST", classes, {"metadata": {"name": "fast"}, "provisioner": "example.com/d"})
+    assert (await api.ok("DELETE", f"{classes}/fast"))["kind"] == "StorageClass"
+
+
 async def test_an_unscheduled_pod_goes_at_once_and_a_running_one_gets_its_grace(api: Any) -> None:
     await api.ok("POST", PODS, POD)
     assert (await api.ok("DELETE", f"{PODS}/p"))["kind"] == "Pod"

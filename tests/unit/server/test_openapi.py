@@ -81,14 +81,11 @@ def test_kubectl_finds_field_validation_and_dry_run(resource: Resource) -> None:
     found = document(resource.group, resource.version)
     gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     patches = [path["patch"] for path in found["paths"].values() if "patch" in path]
-    (patch,) = [
-        operation
-        for operation in patches
-        if operation["x-kubernetes-group-version-kind"] == gvk
-        and not operation["operationId"].endswith("Status")
-    ]
-    names = {parameter["name"] for parameter in patch["parameters"]}
-    assert {"dryRun", "fieldManager", "fieldValidation", "force"} <= names
+    of_kind = [patch for patch in patches if patch["x-kubernetes-group-version-kind"] == gvk]
+    assert of_kind
+    for patch in of_kind:  # it takes any
+        names = {parameter["name"] for parameter in patch["parameters"]}
+        assert {"dryRun", "fieldManager", "fieldValidation", "force"} <= names
     schemas = found["components"]["schemas"].values()
     assert [s for s in schemas if gvk in s.get("x-kubernetes-group-version-kind", [])]
 
@@ -122,6 +119,53 @@ def test_paths_follow_the_verbs_and_subresources() -> None:
     core = document("", "v1")["paths"]
     assert "/api/v1/nodes/{name}/status" in core
     assert "/api/v1/namespaces/{namespace}/nodes" not in core
+
+
+def test_operations_are_named_as_clients_are_generated() -> None:
+    """The names of the official Python client's methods, among others."""
+    found = {**document("", "v1")["paths"], **document("rbac.authorization.k8s.io", "v1")["paths"]}
+    pods = "/api/v1/namespaces/{namespace}/pods"
+    names = {
+        (path, method): operation["operationId"]
+        for path, item in found.items()
+        for method, operation in item.items()
+        if method != "parameters"
+    }
+    assert names[pods, "post"] == "createCoreV1NamespacedPod"
+    assert names[pods, "delete"] == "deleteCoreV1CollectionNamespacedPod"
+    assert names["/api/v1/pods", "get"] == "listCoreV1PodForAllNamespaces"
+    assert names[f"{pods}/{{name}}", "get"] == "readCoreV1NamespacedPod"
+    assert names[f"{pods}/{{name}}/eviction", "post"] == "createCoreV1NamespacedPodEviction"
+    assert names[f"{pods}/{{name}}/exec", "post"] == "connectCoreV1PostNamespacedPodExec"
+    assert names[f"{pods}/{{name}}/proxy/{{path}}", "get"] == (
+        "connectCoreV1GetNamespacedPodProxyWithPath"
+    )
+    assert names["/api/v1/nodes/{name}/status", "put"] == "replaceCoreV1NodeStatus"
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    assert names[roles, "get"] == "listRbacAuthorizationV1ClusterRole"
+
+
+def test_answers_are_what_is_answered() -> None:
+    item = document("", "v1")["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]
+    answers = item["delete"]["responses"]
+    assert answers.keys() == {"200", "202", "401"}
+    (media,) = answers["200"]["content"].values()
+    assert media["schema"]["$ref"].endswith("core.v1.Pod")
+    assert not item["delete"]["requestBody"].get("required")
+    assert item["put"]["requestBody"]["required"]
+    log = document("", "v1")["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/log"]
+    (media,) = log["get"]["responses"]["200"]["content"].values()
+    assert media["schema"] == {"type": "string"}
+    assert "tailLines" in {parameter["name"] for parameter in log["parameters"]}
+
+
+def test_defaults_are_those_that_go_has() -> None:
+    """What compares typed objects needs them where they are keys of a list."""
+    schemas = document("", "v1")["components"]["schemas"]
+    port = schemas["io.k8s.api.core.v1.ContainerPort"]["properties"]
+    assert (port["protocol"]["default"], port["containerPort"]["default"]) == ("TCP", 0)
+    assert "default" not in port["hostIP"]
+    assert schemas["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["default"] == {}
 
 
 def test_explain_has_something_to_say_and_says_it_of_real_fields() -> None:

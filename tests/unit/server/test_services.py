@@ -54,6 +54,7 @@ async def test_headless_and_external_services_have_no_address(api: Any) -> None:
 
 
 async def test_node_ports_are_given_kept_and_freed(api: Any) -> None:
+    """kubernetes/kubernetes#23551, #73140: the number changed at each apply."""
     ports = [{"name": "t", "port": 53, "protocol": "TCP"}, {"name": "u", "port": 53,
               "protocol": "UDP"}]  # fmt: skip
     created = await api.ok("POST", SERVICES, service("a", ports, type="NodePort"))
@@ -75,6 +76,7 @@ async def test_node_ports_are_given_kept_and_freed(api: Any) -> None:
 
 
 async def test_the_same_number_may_serve_two_protocols(api: Any) -> None:
+    """redpanda-data/redpanda#3263: numbers are given per protocol."""
     for name, protocol in (("a", "TCP"), ("b", "UDP")):
         ports = [{"port": 53, "protocol": protocol, "nodePort": 30053}]
         await api.ok("POST", SERVICES, service(name, ports, type="NodePort"))
@@ -83,6 +85,7 @@ async def test_the_same_number_may_serve_two_protocols(api: Any) -> None:
 async def test_who_creates_what_is_there_learns_that_and_not_that_its_port_is_taken(
     api: Any,
 ) -> None:
+    """kubernetes/kubernetes#85020: 422 for the port instead of 409 for the name."""
     body = service("a", [{"port": 80, "nodePort": 30080}], type="NodePort")
     await api.ok("POST", SERVICES, body)
     status = await api.fails(409, "POST", SERVICES, body)
@@ -124,3 +127,18 @@ def test_a_small_range_is_used_to_its_last_address() -> None:
 async def test_the_cluster_has_its_own_service_at_the_first_address(api: Any) -> None:
     kubernetes = await api.ok("GET", f"{SERVICES}/kubernetes")
     assert kubernetes["spec"]["clusterIP"] == "10.43.0.1"
+
+
+async def test_a_number_of_two_protocols_keeps_both_when_it_changes(api: Any) -> None:
+    """kubernetes/kubernetes#23551; redpanda-data/redpanda#3263: the UDP entry was lost."""
+    apply = {"content_type": "application/apply-patch+yaml"}
+    head = {"apiVersion": "v1", "kind": "Service"}
+    for number in (53, 54):
+        ports = [
+            {"name": name, "port": number, "protocol": protocol}
+            for name, protocol in (("t", "TCP"), ("u", "UDP"))
+        ]
+        body = head | service("dns", ports, type="NodePort")
+        made = await api.ok("PATCH", f"{SERVICES}/dns?fieldManager=me", body, **apply)
+        found = [(port["port"], port["protocol"]) for port in made["spec"]["ports"]]
+        assert found == [(number, "TCP"), (number, "UDP")]

@@ -24,6 +24,8 @@ async def relabel(api: Any, name: str, **labels: str | None) -> Any:
 
 
 async def test_every_write_after_a_list_is_told_once_and_in_order(api: Any) -> None:
+    """kubernetes/kubernetes#54075, #135959; kubernetes/client-go#539, #1385: what comes between
+    list and watch was lost."""
     await create(api, "before")
     listed = await api.ok("GET", CONFIG_MAPS)
     await create(api, "between")
@@ -134,6 +136,8 @@ async def test_one_object_can_be_watched_by_name(api: Any) -> None:
 
 
 async def test_a_version_that_is_compacted_is_410_before_the_stream(api: Any) -> None:
+    """kubernetes/kubernetes#72187; kubernetes/minikube#2585; kubernetes-client/python#700,
+    #819, #2223: 410, and not events that are skipped in silence."""
     version = (await create(api, "a"))["metadata"]["resourceVersion"]
     await create(api, "b")
     await api.store.compact(0)
@@ -172,6 +176,8 @@ async def test_a_watch_ends_after_its_time_with_a_fresh_bookmark(
 
 
 async def test_bookmarks_come_by_themselves(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubernetes/kubernetes#6489; ManageIQ/kubeclient#273: a watcher of quiet objects keeps a
+    fresh version."""
     monkeypatch.setattr(watch, "BOOKMARK_SECONDS", 0.01)
     events = await api.watch(f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=true")
     for _ in range(3):
@@ -212,3 +218,20 @@ async def test_closing_the_store_ends_the_streams(api: Any) -> None:
     await events.take(1)
     await api.store.close()
     assert await events.ended()
+
+
+async def test_the_version_of_a_list_can_be_watched_from_though_its_objects_are_old(
+    api: Any,
+) -> None:
+    """kubernetes/kubernetes#72187; kubernetes-client/python#819: who watches from an object's own
+    version is told that it is too old; the list's version is good."""
+    old = (await create(api, "a"))["metadata"]["resourceVersion"]
+    await create(api, "b")
+    await api.store.compact(0)
+    await api.fails(410, "GET", f"{CONFIG_MAPS}?watch=1&resourceVersion={old}")
+    listed = await api.ok("GET", CONFIG_MAPS)
+    assert listed["items"][0]["metadata"]["resourceVersion"] == old
+    version = listed["metadata"]["resourceVersion"]
+    events = await api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion={version}")
+    await create(api, "c")
+    assert await events.take(1) == [("ADDED", "c")]

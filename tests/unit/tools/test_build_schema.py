@@ -13,14 +13,25 @@ type Thing struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
+	// How big it is.
+	// +default=3
 	Size *int32 `json:"size,omitempty" protobuf:"varint,2,opt,name=size"`
+	// +default=ref(Red)
+	Colour Colour `json:"colour,omitempty" protobuf:"bytes,5,opt,name=colour"`
+	Count int64 `json:"count" protobuf:"varint,6,opt,name=count"`
 	Source `json:",inline" protobuf:"bytes,3,opt,name=source"`
 	Extra map[string]Values `json:"extra,omitempty" protobuf:"bytes,4,rep,name=extra"`
 }
 
 type Source struct {
-	Path string `json:"path,omitempty" protobuf:"bytes,1,opt,name=path"`
+	Path string `json:"path" protobuf:"bytes,1,opt,name=path"`
 }
+
+type Colour string
+
+const (
+	Red Colour = "red"
+)
 
 type Values []string
 """
@@ -35,6 +46,8 @@ DEFINITIONS = {
             "kind": {"type": ["string", "null"]},
             "metadata": {"$ref": "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},
             "size": {"type": ["integer", "null"], "format": "int32"},
+            "colour": {"type": ["string", "null"]},
+            "count": {"type": "integer", "format": "int64"},
             "path": {"type": "string"},
             "extra": {"type": ["object", "null"], "additionalProperties": _ARRAY},
         },
@@ -82,13 +95,15 @@ def test_json_schemas_and_go_tags_become_one_table(tmp_path: Path) -> None:
                     ["ownerReferences", "[]string", 0, "", "map:uid", "merge:uid"],
                 ]
             ],
-            "toys.v1.Source": [[["path", "string", 1]]],
+            "toys.v1.Source": [[["path", "string", 1, "z"]]],
             "toys.v1.Thing": [
                 [
                     ["kind", "string"],
                     ["metadata", "meta.v1.ObjectMeta", 1],
-                    ["size", "int32", 2, "p"],
-                    ["path", "string", 0, "r"],
+                    ["size", "int32", 2, "p", "", "", "3"],
+                    ["colour", "string", 5, "", "", "", '"red"'],
+                    ["count", "int64", 6, "z"],
+                    ["path", "string", 0, "rz"],
                     ["extra", "{}<>string", 4],
                 ],
                 [[3, "toys.v1.Source"]],

@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shepherd.api.cel.library import FUNCTIONS
+from shepherd.api.cel.objects import as_maps
+from shepherd.api.cel.texts import blanked, outside
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -26,7 +28,6 @@ _OLD = re.compile(r"\boldSelf\b")
 _RENAMED = re.compile(r"\.\s*(indexOf|lastIndexOf)\b")
 """Of strings and of lists, which the library cannot tell apart: ours take both."""
 _OPTIONAL = re.compile(r"\.\s*validate\s*\(|\bformat\.named\s*\(")
-_TEXT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
 
 class CelError(ValueError):
@@ -80,8 +81,8 @@ class Expression:
 
     @property
     def returns(self) -> str:
-        """The name of its static type: BOOL, STRING, DYN..."""
-        return str(self._compiled.return_type().name())
+        """Its static type: BOOL, STRING, LIST, MAP, DYN..."""
+        return str(self._compiled.return_type().name()).partition("<")[0]
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Its value, given that of each variable. Raises CelError."""
@@ -99,8 +100,8 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
     """Compile and type-check an expression over those variables. Raises CelError."""
     if len(text.encode()) > MAX_LENGTH:
         raise CelError(f"an expression may not be longer than {MAX_LENGTH} bytes")
-    text = _outside_texts(text, lambda part: _RENAMED.sub(r".any_\1", part))
-    text = _taking_first(text)
+    text = outside(text, lambda part: _RENAMED.sub(r".any_\1", part))
+    text = as_maps(_taking_first(text))
     try:
         return Expression(_environment(variables).compile(text))
     except RuntimeError as error:
@@ -111,9 +112,9 @@ class Rule:
     """A compiled expression over `self` and `oldSelf`."""
 
     def __init__(self, text: str, *, optional_old: bool) -> None:
-        self.uses_old = bool(_OLD.search(_TEXT.sub("''", text)))
+        self.uses_old = bool(_OLD.search(blanked(text)))
         if optional_old:
-            text = _outside_texts(text, lambda part: _OLD.sub("oldSelf[?0]", part))
+            text = outside(text, lambda part: _OLD.sub("oldSelf[?0]", part))
         self._expression = compile_expression(text, _RULE)
 
     @property
@@ -135,26 +136,12 @@ def compile_rule(text: str, *, optional_old: bool = False) -> Rule:
     return Rule(text, optional_old=optional_old)
 
 
-def _outside_texts(text: str, change: Callable[[str], str]) -> str:
-    """`text` with what is outside of its string literals changed."""
-    parts = []
-    at = 0
-    for literal in _TEXT.finditer(text):
-        parts += [change(text[at : literal.start()]), literal.group()]
-        at = literal.end()
-    return "".join([*parts, change(text[at:])])
-
-
 def _taking_first(text: str) -> str:
     """`text` in which the functions that answer optional values do so.
 
     Ours answer a list of none or one, whose `optional` its first item is.
     """
-    literals = [(match.start(), match.end()) for match in _TEXT.finditer(text)]
-    bare = list(text)
-    for start, end in literals:
-        bare[start:end] = " " * (end - start)
-    blank = "".join(bare)
+    blank = blanked(text)
     for match in reversed(list(_OPTIONAL.finditer(blank))):
         depth, at = 1, match.end()
         while at < len(blank) and depth:

@@ -5,8 +5,8 @@ Source: "Server-Side Apply", merge strategy; kube-openapi pkg/schemaconv.
 
 from functools import cached_property
 
-from shepherd.api.custom.structural import Structural
-from shepherd.api.typed import FREE, LEAF, Node
+from shepherd.api.custom.structural import ABSENT, Structural
+from shepherd.api.typed import FREE, LEAF, Keys, Node
 
 _METADATA = Node("struct", "meta.v1.ObjectMeta")
 
@@ -46,7 +46,7 @@ def node_of(schema: Structural) -> Node:
     if schema.type == "array":
         match schema.list_type:
             case "map":
-                return Node("items", keys=tuple(schema.list_keys), schema=Fields(schema))
+                return Node("items", keys=_keys(schema), schema=Fields(schema))
             case "set":
                 return Node("set", schema=Fields(schema))
         return LEAF
@@ -56,3 +56,12 @@ def node_of(schema: Structural) -> Node:
         form = "map" if schema.additional and not schema.properties else "struct"
         return Node(form, schema=Fields(schema))
     return FREE if schema.open else LEAF
+
+
+def _keys(schema: Structural) -> Keys:
+    fields = schema.items.properties if schema.items else {}
+    found = []
+    for key in sorted(schema.list_keys):
+        default = fields[key].default if key in fields else ABSENT
+        found.append((key, None if default is ABSENT else default))
+    return tuple(found)

@@ -12,6 +12,14 @@ from shepherd.api.resource import Column, Object, Resource
 
 _GROUP = "admissionregistration.k8s.io"
 _FAILURE_POLICIES = ("Fail", "Ignore")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+
+WEBHOOK_VARIABLES = ("object", "oldObject", "request")
+"""What conditions of webhooks may speak of."""
+CONDITION_VARIABLES = (*WEBHOOK_VARIABLES, "namespaceObject", "params")
+"""What conditions of policies may."""
+VARIABLES = (*CONDITION_VARIABLES, "variables")
+"""What all other expressions of policies may."""
 
 
 def _default_matching(rules: Object) -> None:
@@ -54,6 +62,15 @@ def _validate_webhooks(configuration: Object) -> Errors:
             )
         yield from label_selector(f"{at}.namespaceSelector", webhook.get("namespaceSelector"))
         yield from label_selector(f"{at}.objectSelector", webhook.get("objectSelector"))
+        yield from _conditions(webhook, at, WEBHOOK_VARIABLES)
+
+
+def _conditions(content: Object, path: str, variables: tuple[str, ...]) -> Errors:
+    names: set[str] = set()
+    for index, condition in enumerate(content.get("matchConditions") or ()):
+        at = f"{path}.matchConditions[{index}]"
+        yield from unique(f"{at}.name", condition.get("name") or "", names)
+        yield from _expression(condition, f"{at}.expression", variables, "BOOL")
 
 
 def _webhooks(kind: str, plural: str) -> Resource:
@@ -90,6 +107,45 @@ def _default_policy(policy: Object) -> None:
         _default_matching(matching)
 
 
+def _expression(content: Object, path: str, variables: tuple[str, ...], *types: str) -> Errors:
+    """The expression in the field of `content` that `path` ends with."""
+    from shepherd.api.cel.checks import check_expression
+
+    yield from check_expression(content.get(path.rpartition(".")[2]), path, variables, *types)
+
+
+def _expressions(spec: Object) -> Errors:
+    """What is wrong with the expressions of a policy."""
+    yield from _conditions(spec, "spec", CONDITION_VARIABLES)
+    for index, variable in enumerate(spec.get("variables") or ()):
+        yield from _expression(variable, f"spec.variables[{index}].expression", VARIABLES)
+    for index, validation in enumerate(spec.get("validations") or ()):
+        at = f"spec.validations[{index}]"
+        yield from _expression(validation, f"{at}.expression", VARIABLES, "BOOL")
+        if validation.get("messageExpression"):
+            yield from _expression(validation, f"{at}.messageExpression", VARIABLES, "STRING")
+        if validation.get("reason"):
+            yield from one_of(f"{at}.reason", validation["reason"], _REASONS)
+    for index, annotation in enumerate(spec.get("auditAnnotations") or ()):
+        at = f"spec.auditAnnotations[{index}].valueExpression"
+        yield from _expression(annotation, at, VARIABLES, "STRING", "NULL")
+    for index, mutation in enumerate(spec.get("mutations") or ()):
+        yield from _mutation(mutation, f"spec.mutations[{index}]")
+
+
+def _mutation(mutation: Object, path: str) -> Errors:
+    forms = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+    kind = mutation.get("patchType") or ""
+    yield from one_of(f"{path}.patchType", kind, tuple(forms))
+    if kind not in forms:
+        return
+    if not (patch := mutation.get(forms[kind])):
+        yield required(f"{path}.{forms[kind]}", f"must be specified when patchType is {kind}")
+        return
+    wanted = ("LIST",) if kind == "JSONPatch" else ("MAP",)
+    yield from _expression(patch, f"{path}.{forms[kind]}.expression", VARIABLES, *wanted)
+
+
 def _validate_policy(policy: Object) -> Errors:
     spec = policy.get("spec") or {}
     yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES)
@@ -103,6 +159,7 @@ def _validate_policy(policy: Object) -> Errors:
     elif not spec.get("validations") and not spec.get("auditAnnotations"):
         detail = "validations or auditAnnotations must contain at least one item"
         yield required("spec.validations", detail)
+    yield from _expressions(spec)
 
 
 def _param_kind(policy: Object, now: float) -> str:
@@ -128,7 +185,6 @@ def _policy(kind: str, plural: str, rules: str) -> Resource:
         categories=("api-extensions",),
         status=kind.startswith("Validating"),
         generation=True,
-        idle=True,
         columns=(
             count(rules.capitalize(), f"spec.{rules}", "How many it has."),
             Column("ParamKind", _param_kind, description="Of what its parameters are."),
@@ -173,7 +229,6 @@ def _binding(kind: str, plural: str) -> Resource:
         namespaced=False,
         categories=("api-extensions",),
         generation=True,
-        idle=True,
         columns=(
             column("PolicyName", "spec.policyName", "Which policy it puts to use."),
             Column("ParamRef", _param, description="With which parameters."),

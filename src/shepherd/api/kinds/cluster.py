@@ -88,7 +88,6 @@ API_SERVICE = Resource(
     status=True,
     status_on_create=True,
     name_rule="path",
-    idle=True,
     columns=(
         Column("Service", _backend, description="Who serves it."),
         Column("Available", _available, description="Whether it is served."),

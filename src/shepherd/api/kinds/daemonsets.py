@@ -58,7 +58,6 @@ DAEMON_SET = Resource(
     categories=("all",),
     status=True,
     generation=True,
-    idle=True,
     columns=(
         number("Desired", "status.desiredNumberScheduled", "Nodes that should run its pod."),
         number("Current", "status.currentNumberScheduled", "Those that do."),

@@ -21,7 +21,7 @@ from shepherd.api.kinds.cells import (
     value_at,
 )
 from shepherd.api.kinds.checks import Errors, absent, at_least, immutable, one_of
-from shepherd.api.kinds.cron import cron_fields
+from shepherd.api.kinds.cron import Schedule, time_zone
 from shepherd.api.kinds.podrules import validate_pods, validate_template
 from shepherd.api.kinds.podspec import default_template
 from shepherd.api.kinds.podwarnings import template_warnings
@@ -173,7 +173,6 @@ JOB = Resource(
     categories=("all",),
     status=True,
     generation=True,
-    idle=True,
     columns=(
         Column("Status", _job_state, description="What has become of it."),
         Column("Completions", _completions, description="Pods that succeeded, of those wanted."),
@@ -210,7 +209,7 @@ def _validate_cron_job(cron_job: Object) -> Errors:
         yield invalid_value("spec.schedule", schedule, detail)
     elif schedule:
         try:
-            cron_fields(schedule)
+            Schedule.parse(schedule)
         except ValueError as error:
             yield invalid_value("spec.schedule", schedule, str(error))
     policy = spec.get("concurrencyPolicy")
@@ -231,12 +230,10 @@ def _validate_cron_job(cron_job: Object) -> Errors:
 def _validate_time_zone(zone: str | None) -> Errors:
     if zone is None:
         return
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
     try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        yield invalid_value("spec.timeZone", zone, f"unknown time zone {zone}")
+        time_zone(zone)
+    except ValueError as error:
+        yield invalid_value("spec.timeZone", zone, str(error))
 
 
 def _job_cell(cell: Callable[[Object, float], Any]) -> Callable[[Object, float], Any]:
@@ -253,7 +250,6 @@ CRON_JOB = Resource(
     categories=("all",),
     status=True,
     generation=True,
-    idle=True,
     columns=(
         column("Schedule", "spec.schedule", "When it makes a job."),
         column("Timezone", "spec.timeZone", "Of the schedule."),

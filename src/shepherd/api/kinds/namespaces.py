@@ -2,7 +2,7 @@
 
 from shepherd.api.kinds.cells import AGE
 from shepherd.api.kinds.shape import child, fill
-from shepherd.api.resource import Column, Object, Resource
+from shepherd.api.resource import VERBS, Column, Object, Resource
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Every namespace carries its name as a label, so that selectors can choose it."""
@@ -37,6 +37,7 @@ NAMESPACE = Resource(
     kind="Namespace",
     plural="namespaces",
     namespaced=False,
+    verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
     short_names=("ns",),
     status=True,
     name_rule="dns1123label",

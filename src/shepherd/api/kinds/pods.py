@@ -103,6 +103,7 @@ POD = Resource(
     version="v1",
     kind="Pod",
     plural="pods",
+    shown_deleted=True,
     short_names=("po",),
     categories=("all",),
     status=True,

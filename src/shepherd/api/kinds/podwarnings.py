@@ -26,7 +26,8 @@ _LIVE_VOLUMES = frozenset(
 _FOLLOWED = frozenset(("configMap", "downwardAPI", "projected", "secret"))
 """Volumes that change with what they are made of."""
 _LIVE_PROJECTIONS = frozenset(("configMap", "downwardAPI", "secret", "serviceAccountToken"))
-_NO_START = f"{NO_EFFECT}; pods with it do not start"
+NO_START = f"{NO_EFFECT}; pods with it do not start"
+"""What a warning says of volumes that nothing mounts yet."""
 _REFERENCE = re.compile(r"(?<!\$)\$\(([^()]*)\)")
 _BYTES = ("memory", "ephemeral-storage")
 
@@ -74,11 +75,11 @@ def _idle(obj: Object | None, fields: tuple[str, ...], path: str) -> Warnings:
 def _volume_warnings(volume: Object, path: str) -> Warnings:
     for kind, source in volume.items():
         if kind not in _LIVE_VOLUMES and source is not None:
-            yield f"{path}.{kind}: {_NO_START}"
+            yield f"{path}.{kind}: {NO_START}"
     for index, part in enumerate((volume.get("projected") or {}).get("sources") or ()):
         for kind in part:
             if kind not in _LIVE_PROJECTIONS:
-                yield f"{path}.projected.sources[{index}].{kind}: {_NO_START}"
+                yield f"{path}.projected.sources[{index}].{kind}: {NO_START}"
 
 
 def _frozen_mounts(container: Object, path: str, followed: set[str]) -> Warnings:

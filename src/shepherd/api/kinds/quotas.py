@@ -41,6 +41,7 @@ RESOURCE_QUOTA = Resource(
     version="v1",
     kind="ResourceQuota",
     plural="resourcequotas",
+    shown_deleted=True,
     short_names=("quota",),
     status=True,
     idle=True,

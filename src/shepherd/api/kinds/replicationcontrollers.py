@@ -88,6 +88,7 @@ POD_TEMPLATE = Resource(
     version="v1",
     kind="PodTemplate",
     plural="podtemplates",
+    shown_deleted=True,
     generation=True,
     idle=True,
     columns=(

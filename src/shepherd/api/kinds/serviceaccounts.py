@@ -13,6 +13,7 @@ SERVICE_ACCOUNT = Resource(
     version="v1",
     kind="ServiceAccount",
     plural="serviceaccounts",
+    shown_deleted=True,
     short_names=("sa",),
     columns=(Column("Secrets", _secrets, description="How many secrets it names."), AGE),
 )

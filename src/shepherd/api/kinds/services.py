@@ -73,6 +73,7 @@ SERVICE = Resource(
     version="v1",
     kind="Service",
     plural="services",
+    shown_deleted=True,
     short_names=("svc",),
     categories=("all",),
     status=True,

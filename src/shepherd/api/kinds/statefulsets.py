@@ -3,11 +3,12 @@
 Source: kubernetes pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
 """
 
-from shepherd.api.errors import FieldError, forbidden_field, required
+from shepherd.api.errors import FieldError, forbidden_field, invalid_value, required
 from shepherd.api.kinds.cells import AGE, TEMPLATE_COLUMNS, value_at
 from shepherd.api.kinds.checks import Errors, at_least, one_of
+from shepherd.api.kinds.deployments import percent, validate_share
 from shepherd.api.kinds.podspec import default_template
-from shepherd.api.kinds.podwarnings import template_warnings
+from shepherd.api.kinds.podwarnings import NO_START, template_warnings
 from shepherd.api.kinds.shape import child, fill
 from shepherd.api.kinds.storage import default_claim, validate_claim_spec
 from shepherd.api.kinds.workloads import validate_workload
@@ -51,6 +52,12 @@ def _validate_spec(spec: Object) -> Errors:
     if strategy.get("rollingUpdate") and strategy.get("type") == "OnDelete":
         yield forbidden_field(at, "only allowed for updateStrategy 'RollingUpdate'")
     yield from at_least(f"{at}.partition", value_at(strategy, "rollingUpdate.partition"))
+    unavailable = value_at(strategy, "rollingUpdate.maxUnavailable")
+    yield from validate_share(f"{at}.maxUnavailable", unavailable)
+    if unavailable in (0, "0%"):
+        yield invalid_value(f"{at}.maxUnavailable", unavailable, "cannot be 0")
+    if isinstance(unavailable, str) and percent(unavailable) > 100:
+        yield invalid_value(f"{at}.maxUnavailable", unavailable, "must not be greater than 100%")
     yield from at_least("spec.ordinals.start", value_at(spec, "ordinals.start"))
     for name, value in (spec.get("persistentVolumeClaimRetentionPolicy") or {}).items():
         path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
@@ -76,6 +83,12 @@ def _validate_update(stateful_set: Object, old: Object) -> list[FieldError]:
     return [forbidden_field("spec", detail)]
 
 
+def _warnings(stateful_set: Object) -> list[str]:
+    spec = stateful_set.get("spec") or {}
+    claims = [f"spec.volumeClaimTemplates: {NO_START}"] if spec.get("volumeClaimTemplates") else []
+    return claims + template_warnings(spec.get("template"))
+
+
 def _ready(stateful_set: Object, now: float) -> str:
     ready = value_at(stateful_set, "status.readyReplicas") or 0
     return f"{ready}/{value_at(stateful_set, 'spec.replicas') or 0}"
@@ -91,7 +104,6 @@ STATEFUL_SET = Resource(
     status=True,
     scale=True,
     generation=True,
-    idle=True,
     columns=(
         Column("Ready", _ready, description="Ready pods of those desired."),
         AGE,
@@ -100,5 +112,5 @@ STATEFUL_SET = Resource(
     default=_default,
     validate=_validate,
     validate_update=_validate_update,
-    warnings=lambda obj: template_warnings(value_at(obj, "spec.template")),
+    warnings=_warnings,
 )

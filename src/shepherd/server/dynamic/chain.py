@@ -1,25 +1,32 @@
 """`DynamicAdmission`: what is registered to judge writes, and the running of it.
 
 A configuration holds from the very write that stores it: who got an answer can rely on it. Source:
-apiserver pkg/admission/configuration.
+apiserver pkg/admission/configuration; for the order, kubernetes pkg/kubeapiserver/options.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from shepherd.api.kinds.admissions import (
+    MUTATING_ADMISSION_POLICY,
+    MUTATING_ADMISSION_POLICY_BINDING,
     MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from shepherd.api.meta import key_prefix
 from shepherd.api.resource import Object, Resource
+from shepherd.lib.tasks import all_of
 from shepherd.server.admission import Attributes
 from shepherd.server.callouts import Callouts
 from shepherd.server.codec import decode
-from shepherd.server.dynamic import webhooks
 from shepherd.server.dynamic.matching import exempt
+from shepherd.server.dynamic.parameters import Parameters
+from shepherd.server.dynamic.policies import MutatingPolicy, Policy, ValidatingPolicy
 from shepherd.server.dynamic.subject import Subject
-from shepherd.server.dynamic.webhooks import Webhook
+from shepherd.server.dynamic.webhooks import MutatingWebhook, ValidatingWebhook, Webhook
 from shepherd.server.served import Served
 from shepherd.server.versions import Versions
 from shepherd.store.base import Span, Store
@@ -27,14 +34,46 @@ from shepherd.store.base import Span, Store
 View = Callable[[Resource, Object], Object]
 """What a subresource shows of an object."""
 
-_NOT_JUDGED = ("binding", "eviction")
-"""Writes through these were judged when they were asked for, by `connect`."""
+_Webhook = TypeVar("_Webhook", bound=Webhook)
+_Policy = TypeVar("_Policy", bound=Policy)
+
+_JUDGED_BEFORE = ("binding", "eviction")
+"""Writes through these were judged when they were asked for."""
+
+
+class Mutator(Protocol):
+    """Rewrites what is written."""
+
+    @property
+    def again(self) -> bool:
+        """It wants to see what others make of the object after it."""
+        ...
+
+    async def mutate(self, subject: Subject) -> bool | None:
+        """Whether it changed the object; None if the write is none of its business. Raises
+        ApiError."""
+        ...
+
+
+class Validator(Protocol):
+    """Judges what is written."""
+
+    async def validate(self, subject: Subject) -> None:
+        """Raises ApiError for a write that it refuses."""
+        ...
 
 
 class DynamicAdmission:
-    """Runs the registered webhooks on the writes that they ask for."""
+    """Runs the registered webhooks and policies on the writes that they ask for."""
 
-    followed = (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION)
+    followed = (
+        MUTATING_ADMISSION_POLICY,
+        MUTATING_ADMISSION_POLICY_BINDING,
+        MUTATING_WEBHOOK_CONFIGURATION,
+        VALIDATING_ADMISSION_POLICY,
+        VALIDATING_ADMISSION_POLICY_BINDING,
+        VALIDATING_WEBHOOK_CONFIGURATION,
+    )
     """The kinds that say what is to be done."""
 
     def __init__(
@@ -47,13 +86,13 @@ class DynamicAdmission:
     ) -> None:
         """`views`: by subresource, the kind of what it reads and writes, and how that is made."""
         self._store = store
-        self._served = served
         self._versions = versions
         self._callouts = callouts
+        self._parameters = Parameters(store, served, versions)
         self._views = views
         self._registered: dict[Resource, dict[str, Object]] = {one: {} for one in self.followed}
-        self._mutating: tuple[Webhook, ...] = ()
-        self._validating: tuple[Webhook, ...] = ()
+        self._mutating: tuple[Mutator, ...] = ()
+        self._validating: tuple[Validator, ...] = ()
 
     # -- what is registered ----------------------------------------------------------------------
 
@@ -82,12 +121,35 @@ class DynamicAdmission:
         asked.on_end(end)
 
     def _read(self) -> None:
-        self._mutating = tuple(self._webhooks(MUTATING_WEBHOOK_CONFIGURATION))
-        self._validating = tuple(self._webhooks(VALIDATING_WEBHOOK_CONFIGURATION))
+        self._mutating = (
+            *self._policies(
+                MutatingPolicy, MUTATING_ADMISSION_POLICY, MUTATING_ADMISSION_POLICY_BINDING
+            ),
+            *self._webhooks(MutatingWebhook, MUTATING_WEBHOOK_CONFIGURATION),
+        )
+        self._validating = (
+            *self._policies(
+                ValidatingPolicy, VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
+            ),
+            *self._webhooks(ValidatingWebhook, VALIDATING_WEBHOOK_CONFIGURATION),
+        )
 
-    def _webhooks(self, resource: Resource) -> Iterable[Webhook]:
+    def _webhooks(self, make: type[_Webhook], resource: Resource) -> Iterator[_Webhook]:
         for _, configuration in sorted(self._registered[resource].items()):
-            yield from map(Webhook, configuration.get("webhooks") or ())
+            for webhook in configuration.get("webhooks") or ():
+                yield make(webhook, self._callouts, self._parameters.siblings)
+
+    def _policies(
+        self, make: type[_Policy], policies: Resource, bindings: Resource
+    ) -> Iterator[_Policy]:
+        for name, policy in sorted(self._registered[policies].items()):
+            mine = [
+                binding
+                for _, binding in sorted(self._registered[bindings].items())
+                if binding["spec"].get("policyName") == name
+            ]
+            if mine:
+                yield make(policy, mine, self._parameters)
 
     # -- what it does ----------------------------------------------------------------------------
 
@@ -95,34 +157,30 @@ class DynamicAdmission:
         """May replace `asked.obj`; true if it did. Raises ApiError."""
         if not self._mutating or not self._judges(asked) or asked.route.sub in self._views:
             return False
-        return await webhooks.mutate(
-            self._mutating, self._callouts, self._subject(asked), self._siblings
-        )
+        subject, changed = Subject(asked, self._store, self._versions), False
+        left: list[tuple[Mutator, Object]] = []
+        for mutator in self._mutating:
+            did = await mutator.mutate(subject)
+            changed |= bool(did)
+            if did is not None and mutator.again:
+                left.append((mutator, asked.obj))
+        for mutator, obj in left:
+            if asked.obj != obj:
+                changed |= bool(await mutator.mutate(subject))
+        return changed
 
     async def validate(self, asked: Attributes) -> None:
-        """Raises ApiError for a write that is refused."""
+        """Raises ApiError, of one of those that refuse the write."""
         if not self._validating or not self._judges(asked):
             return
-        await webhooks.validate(
-            self._validating, self._callouts, self._subject(asked), self._siblings
-        )
-
-    def _judges(self, asked: Attributes) -> bool:
-        route = asked.route
-        return not exempt(route.resource) and route.sub not in _NOT_JUDGED
-
-    def _subject(self, asked: Attributes) -> Subject:
         if (sub := asked.route.sub) in self._views:
             kind, view = self._views[sub]
             resource, old = asked.route.resource, asked.old
             shown = None if old is None else view(resource, old)
             asked = replace(asked, obj=view(resource, asked.obj), old=shown, kind=kind)
-        return Subject(asked, self._store, self._versions)
+        subject = Subject(asked, self._store, self._versions)
+        await all_of(validator.validate(subject) for validator in self._validating)
 
-    def _siblings(self, resource: Resource) -> Iterable[Resource]:
-        """The other versions of a custom resource. Built-in kinds have but the one stored."""
-        custom = resource.custom
-        definition = self._served.definition(custom.definition) if custom else None
-        if definition is None:
-            return ()
-        return (one for one in definition.resources if one.version != resource.version)
+    def _judges(self, asked: Attributes) -> bool:
+        route = asked.route
+        return not exempt(route.resource) and route.sub not in _JUDGED_BEFORE

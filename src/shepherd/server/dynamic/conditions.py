@@ -4,18 +4,14 @@ Source: "Matching requests: matchConditions" in the documentation of dynamic adm
 apiserver pkg/admission/plugin/webhook/matchconditions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shepherd.api import errors
 from shepherd.api.cel.expressions import CelError, compile_expression
-from shepherd.api.errors import FieldError
+from shepherd.api.kinds.admissions import WEBHOOK_VARIABLES
 from shepherd.api.resource import Object, Resource
 from shepherd.server.dynamic.subject import Subject
-
-VARIABLES = ("object", "oldObject", "request")
-"""What every expression about a write may speak of."""
 
 
 @dataclass(slots=True)
@@ -31,7 +27,7 @@ class Conditions:
     """The conditions of one webhook or policy."""
 
     def __init__(
-        self, conditions: Iterable[Object], variables: tuple[str, ...] = VARIABLES
+        self, conditions: Iterable[Object], variables: tuple[str, ...] = WEBHOOK_VARIABLES
     ) -> None:
         self._conditions = tuple(conditions)
         self._variables = variables
@@ -56,20 +52,3 @@ class Conditions:
                 text = condition["expression"]
                 verdict.problems.append(f"expression '{text}' resulted in error: {error}")
         return verdict
-
-
-def check_expression(
-    text: Any, path: str, variables: tuple[str, ...], *types: str
-) -> Iterator[FieldError]:
-    """What is wrong with an expression that is to be of one of the types (BOOL, STRING...)."""
-    if not isinstance(text, str) or not text.strip():
-        yield errors.required(path)
-        return
-    try:
-        found = compile_expression(text, variables).returns
-    except CelError as error:
-        yield errors.invalid_value(path, text, str(error))
-        return
-    if found not in (*types, "DYN"):
-        detail = f"must evaluate to {' or '.join(types).lower()}"
-        yield errors.invalid_value(path, text, detail)

@@ -61,8 +61,10 @@ class Rule:
 class Matching:
     """Rules and selectors together."""
 
-    def __init__(self, rules: Any, excluded: Any, content: Object) -> None:
+    def __init__(self, rules: Any, excluded: Any, content: Object, *, open: bool = False) -> None:
+        """`open`: without rules every write is meant."""
         self._rules = [Rule.read(rule) for rule in rules or ()]
+        self._open = open and not self._rules
         self._excluded = [Rule.read(rule) for rule in excluded or ()]
         self._equivalent = content.get("matchPolicy", "Equivalent") == "Equivalent"
         self._namespaces = _selector(content.get("namespaceSelector"))
@@ -76,12 +78,8 @@ class Matching:
     def of_policy(cls, found: Object | None) -> "Matching":
         """matchConstraints of a policy, or matchResources of a binding."""
         content = found or {}
-        return cls(content.get("resourceRules"), content.get("excludeResourceRules"), content)
-
-    @property
-    def rules(self) -> bool:
-        """Whether it names resources: a binding that names none leaves that to its policy."""
-        return bool(self._rules)
+        rules, excluded = content.get("resourceRules"), content.get("excludeResourceRules")
+        return cls(rules, excluded, content, open=True)
 
     async def find(self, subject: Subject, siblings: Siblings) -> Resource | None:
         """As which resource the write is meant; None if it is not."""
@@ -93,6 +91,8 @@ class Matching:
         candidates = [own, *siblings(own)] if self._equivalent else [own]
         if any(rule.covers(subject, one) for one in candidates for rule in self._excluded):
             return None
+        if self._open:
+            return own
         for one in candidates:
             if any(rule.covers(subject, one) for rule in self._rules):
                 return one

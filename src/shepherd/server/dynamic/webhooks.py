@@ -6,7 +6,6 @@ Source: "Dynamic Admission Control"; apiserver pkg/admission/plugin/webhook.
 import base64
 import binascii
 import logging
-from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +15,6 @@ from shepherd.api import errors
 from shepherd.api.decode import check_object
 from shepherd.api.patch import json_patch
 from shepherd.api.resource import Object, Resource
-from shepherd.lib.tasks import all_of
 from shepherd.server.callouts import CalloutError, Callouts
 from shepherd.server.dynamic.conditions import Conditions
 from shepherd.server.dynamic.matching import Matching, Siblings
@@ -31,10 +29,11 @@ _NO_REASON = "without explanation"
 class Webhook:
     """One webhook of a configuration."""
 
-    def __init__(self, webhook: Object) -> None:
+    def __init__(self, webhook: Object, callouts: Callouts, siblings: Siblings) -> None:
         self.name: str = webhook["name"]
-        self.again: bool = webhook.get("reinvocationPolicy") == "IfNeeded"
-        """It wants to see what others make of the object after it."""
+        self.spec = webhook
+        self._callouts = callouts
+        self._siblings = siblings
         self._config: Object = webhook["clientConfig"]
         self._matching = Matching.of_webhook(webhook)
         self._conditions = Conditions(webhook.get("matchConditions") or ())
@@ -44,9 +43,9 @@ class Webhook:
         known = webhook.get("admissionReviewVersions") or _REVIEWS[:1]
         self._review = next((version for version in known if version in _REVIEWS), _REVIEWS[0])
 
-    async def target(self, subject: Subject, siblings: Siblings) -> Resource | None:
+    async def target(self, subject: Subject) -> Resource | None:
         """As which resource it is to see the write; None if it is not asked. Raises ApiError."""
-        resource = await self._matching.find(subject, siblings)
+        resource = await self._matching.find(subject, self._siblings)
         if resource is None or self._conditions.empty:
             return resource
         verdict = await self._conditions.check(subject, resource)
@@ -58,13 +57,13 @@ class Webhook:
         detail = "[" + ", ".join(verdict.problems) + "]"
         raise errors.forbidden(asked.group, asked.resource.plural, subject.name, detail)
 
-    async def ask(self, callouts: Callouts, subject: Subject, resource: Resource) -> list[Any]:
+    async def ask(self, subject: Subject, resource: Resource) -> list[Any]:
         """The operations of its patch, if it has one. Raises ApiError if it refuses the write, or
         fails and must not."""
         if subject.asked.dry_run and self._side_effects not in ("None", "NoneOnDryRun"):
             raise errors.bad_request(f'admission webhook "{self.name}" does not support dry run')
         try:
-            response = await self._response(callouts, subject, resource)
+            response = await self._response(subject, resource)
         except CalloutError as error:
             message = f'failed calling webhook "{self.name}": {error}'
             if not self._ignores_failures:
@@ -77,7 +76,7 @@ class Webhook:
         operations: list[Any] = response.get("patch") or []
         return operations
 
-    async def _response(self, callouts: Callouts, subject: Subject, resource: Resource) -> Object:
+    async def _response(self, subject: Subject, resource: Resource) -> Object:
         """Its answer, with the patch decoded. Raises CalloutError."""
         uid = str(uuid4())
         new, old = await subject.view(resource)
@@ -88,7 +87,7 @@ class Webhook:
             "request": request,
         }
         try:
-            answer = await callouts.post(self._config, review, self._seconds)
+            answer = await self._callouts.post(self._config, review, self._seconds)
         except CalloutError as error:
             raise CalloutError(f"failed to call webhook: {error}") from error
         head = "received invalid webhook response: "
@@ -130,60 +129,50 @@ def _denied(name: str, status: Object) -> errors.ApiError:
     return errors.ApiError(code, reason, message, details=details)
 
 
-async def mutate(
-    webhooks: Iterable[Webhook], callouts: Callouts, subject: Subject, siblings: Siblings
-) -> bool:
-    """Ask mutating webhooks one after another. True if one changed the object. Raises ApiError."""
-    changed = False
-    reinvocable: list[tuple[Webhook, Object]] = []
-    for webhook in webhooks:
-        if resource := await webhook.target(subject, siblings):
-            changed |= await _patch(webhook, callouts, subject, resource)
-            if webhook.again:
-                reinvocable.append((webhook, subject.asked.obj))
-    for webhook, left in reinvocable:
-        if subject.asked.obj != left and (resource := await webhook.target(subject, siblings)):
-            changed |= await _patch(webhook, callouts, subject, resource)
-    return changed
+class MutatingWebhook(Webhook):
+    """One of a MutatingWebhookConfiguration."""
+
+    @property
+    def again(self) -> bool:
+        """It wants to see what others make of the object after it."""
+        return self.spec.get("reinvocationPolicy") == "IfNeeded"
+
+    async def mutate(self, subject: Subject) -> bool | None:
+        """Whether it changed the object; None if it was not asked. Raises ApiError."""
+        resource = await self.target(subject)
+        if resource is None:
+            return None
+        operations = await self.ask(subject, resource)
+        if not operations:
+            return False
+        obj, _ = await subject.view(resource)
+        if obj is None:
+            raise errors.internal(
+                f'admission webhook "{self.name}" attempted to modify the object, which is not '
+                "supported for this operation"
+            )
+        try:
+            patched = json_patch(obj, operations)
+            checked = check_object(
+                patched, resource.group, resource.version, resource.kind,
+                validation="Ignore", check=resource.check,
+            ).object  # fmt: skip
+        except errors.ApiError as error:
+            message = f'patch of admission webhook "{self.name}" cannot be applied: {error}'
+            raise errors.internal(message) from error
+        resource.default(checked)
+        if checked == obj:
+            return False
+        await subject.rewrite(resource, checked)
+        return True
 
 
-async def _patch(
-    webhook: Webhook, callouts: Callouts, subject: Subject, resource: Resource
-) -> bool:
-    operations = await webhook.ask(callouts, subject, resource)
-    if not operations:
-        return False
-    obj, _ = await subject.view(resource)
-    if obj is None:
-        raise errors.internal(
-            f'admission webhook "{webhook.name}" attempted to modify the object, which is not '
-            "supported for this operation"
-        )
-    try:
-        patched = json_patch(obj, operations)
-        checked = check_object(
-            patched, resource.group, resource.version, resource.kind,
-            validation="Ignore", check=resource.check,
-        ).object  # fmt: skip
-    except errors.ApiError as error:
-        message = f'patch of admission webhook "{webhook.name}" cannot be applied: {error}'
-        raise errors.internal(message) from error
-    resource.default(checked)
-    if checked == obj:
-        return False
-    await subject.rewrite(resource, checked)
-    return True
+class ValidatingWebhook(Webhook):
+    """One of a ValidatingWebhookConfiguration."""
 
-
-async def validate(
-    webhooks: Iterable[Webhook], callouts: Callouts, subject: Subject, siblings: Siblings
-) -> None:
-    """Ask validating webhooks all at once. Raises ApiError, of one of those that refuse."""
-    asked = [(one, found) for one in webhooks if (found := await one.target(subject, siblings))]
-
-    async def ask(webhook: Webhook, resource: Resource) -> None:
-        if await webhook.ask(callouts, subject, resource):
-            head = f'failed calling webhook "{webhook.name}": received invalid webhook response: '
+    async def validate(self, subject: Subject) -> None:
+        """Raises ApiError for a write that it refuses."""
+        resource = await self.target(subject)
+        if resource and await self.ask(subject, resource):
+            head = f'failed calling webhook "{self.name}": received invalid webhook response: '
             raise errors.internal(f"{head}validating webhook may not return response.patch")
-
-    await all_of(ask(webhook, resource) for webhook, resource in asked)

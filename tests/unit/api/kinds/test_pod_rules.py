@@ -310,6 +310,9 @@ def test_a_gated_pod_may_still_be_told_where_to_run() -> None:
     ],
 )
 def test_warnings(obj: dict[str, Any], warning: str) -> None:
+    """Accepted, as by Kubernetes, and told. kubernetes/kubernetes#79950, #103761 and
+    stackrox/kube-linter#189: `400m` of memory; #62366: one port twice; #47248, #48069: a variable
+    that is defined further down."""
     assert warning in POD.warnings(obj)
 
 

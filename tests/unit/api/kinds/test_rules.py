@@ -117,6 +117,8 @@ def test_strategies(strategy: dict[str, Any], message: str) -> None:
 
 
 def test_a_host_port_and_a_surge_are_warned_of() -> None:
+    """kubernetes/ingress-nginx#4626; rancher/rancher#14048: the new pod waits for the port of the
+    old one."""
     container = {"name": "a", "image": "a", "ports": [{"containerPort": 80, "hostPort": 80}]}
     obj = deployment(template=TEMPLATE | {"spec": {"containers": [container]}})
     DEPLOYMENT.default(obj)
@@ -200,6 +202,8 @@ def b64(text: str) -> str:
 
 
 def test_string_data_is_laid_over_data_and_not_kept() -> None:
+    """kubernetes/kubernetes#89938: write-only, and laid over what data has.
+    kubernetes/kubernetes#37216: an empty value is a value."""
     obj = {"data": {"a": b64("old"), "b": b64("b")}, "stringData": {"a": "new", "c": ""}}
     SECRET.default(obj)
     assert obj == {"type": "Opaque", "data": {"a": b64("new"), "b": b64("b"), "c": ""}}

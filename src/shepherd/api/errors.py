@@ -32,7 +32,8 @@ class FieldError:
     message: str
 
     def cause(self) -> dict[str, str]:
-        return {"reason": self.type, "message": self.message, "field": self.field}
+        field, message = _cut(self.field, MAX_SHOWN), _cut(self.message, 2 * MAX_SHOWN)
+        return {"reason": self.type, "message": message, "field": field}
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -138,7 +139,7 @@ class ApiError(Exception):
 
 
 def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
-    details = {"name": name, "group": group, "kind": kind}
+    details = {"name": _cut(name, MAX_SHOWN), "group": group, "kind": kind}
     return {key: value for key, value in details.items() if value}
 
 
@@ -150,6 +151,15 @@ def qualified(group: str, plural: str) -> str:
 def not_found(group: str, plural: str, name: str) -> ApiError:
     message = f'{qualified(group, plural)} "{name}" not found'
     return ApiError(404, "NotFound", message, details=_details(group, plural, name))
+
+
+def not_loopback() -> ApiError:
+    """Where nobody has to prove who they are, only this machine's own programs are answered."""
+    message = (
+        "without authentication (--insecure) only requests for localhost are answered: "
+        "Host (and Origin, if sent) must name it"
+    )
+    return ApiError(403, "Forbidden", message)
 
 
 def path_not_found() -> ApiError:

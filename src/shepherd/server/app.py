@@ -154,17 +154,18 @@ class ApiServer:
             return json_answer(errors.internal("the server's log says more").status(), 500)
 
     async def _serve(self, request: Request) -> Response:
-        path = request.path
         user = await self._authenticator.authenticate(request)
-        if path.startswith(_HEALTH):
-            return self._health(path, "verbose" in dict(request.query))
-        if path in ("/version", "/version/"):  # kr8s asks with a slash
-            return json_answer(VERSION)
-        if remote := self._relay.find(path):
+        if remote := self._relay.find(request.path):
             return await self._relay.send(remote, request, user)
         route = self._routes.find(request)
         if route is None:
-            return await self._document(request)
+            document = await self._document(request)
+            if request.method not in ("GET", "HEAD"):
+                raise errors.method_not_allowed(request.method)
+            return document
+        if "content-encoding" in request.headers and route.sub != "proxy":
+            message = "the body of the request must not be encoded (Content-Encoding)"
+            raise errors.unsupported_media_type(message)
         if self._authorizer:
             await self._authorizer.authorize(
                 user, route.verb, route.resource, route.namespace, route.name, route.sub
@@ -184,7 +185,11 @@ class ApiServer:
         return await serve(self._handlers, call)
 
     async def _document(self, request: Request) -> Response:
-        """What is served beside objects: what the API has, and what agents must know of it."""
+        """What is served beside objects: health, what the API has, what agents must know of it."""
+        if request.path.startswith(_HEALTH):
+            return self._health(request.path, "verbose" in dict(request.query))
+        if request.path in ("/version", "/version/"):  # kr8s asks with a slash
+            return json_answer(VERSION)
         if request.path == "/openapi/v2":
             return await self._openapi_v2.answer(request)
         response = self._discovery.answer(request)

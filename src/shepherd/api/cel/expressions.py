@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 16 * 1024
 """Of an expression in bytes."""
-_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*(?:\]|\Z)|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
+_CLASS = r"\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*(?:\]|\Z)"
+_GROUP = re.compile(rf"(\\.|{_CLASS}|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
 """What in a pattern is no group that captures, or one."""
 _STATUS = re.compile(r"[A-Z_]+: (?P<text>.*?)(?: \[[A-Z_]+\])?", re.DOTALL)
 _MISSING = re.compile(r'Key not found in map : "?(?P<key>.*?)"?')

@@ -46,8 +46,9 @@ build/demo-image.tar: tools/build_demo_image.py .venv/.installed
 run: setup ## Start a standalone cluster in the foreground and apply the example
 	@$(BIN)/python tools/demo.py $(ARGS)
 
-test: setup check ## Everything: lint, types, layers, and all tests (as root: real containers too)
+test: setup check ## Everything: lint, types, layers, all tests (as root: real containers too), clients
 	@$(BIN)/python -m pytest $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m clients registries)
 
 unit: .venv/.installed ## The tests that need no root, fast
 	@$(BIN)/python -m pytest tests/unit tests/api tests/sim tests/tidy $(ARGS)

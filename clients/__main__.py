@@ -5,13 +5,12 @@ suite that is not there is listed as not run.
 """
 
 import argparse
+import os
 import sys
 
-from bench.programs import enter_own_network
-
 from clients import report, suite
-from clients.cluster import standalone
 from clients.install import BUILD
+from clients.lanes import run_all
 from clients.suites import ALL, REGISTRIES
 
 
@@ -33,18 +32,17 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no suite named {', '.join(unknown)}; there are: {', '.join(suites)}")
     chosen = [suites[name] for name in names]
     BUILD.mkdir(parents=True, exist_ok=True)
-    missing = suite.prepare(chosen)
-    enter_own_network()
-    outcomes = []
-    with standalone() as program:
-        for one in chosen:
-            if one.name in missing:
-                outcomes.append(suite.Outcome(one, not_run=missing[one.name]))
-                continue
-            print(f"running {one.name}: {one.what}", file=sys.stderr, flush=True)
-            outcomes.append(suite.run(one, program.kubeconfig, arguments[cut + 1 :]))
-        print(report.table(outcomes), flush=True)
-    return int(not all(outcome.good or outcome.not_run for outcome in outcomes))
+    if os.geteuid():
+        missing = dict.fromkeys(names, "needs root, for real containers")
+    else:
+        print("bringing clients", flush=True)
+        missing = suite.prepare(chosen)
+    outcomes = run_all([one for one in chosen if one.name not in missing], arguments[cut + 1 :])
+    results = [
+        outcomes.get(one.name) or suite.Outcome(one, not_run=missing[one.name]) for one in chosen
+    ]
+    print(report.table(results), report.closing_line(results), sep="\n\n", flush=True)
+    return int(not all(result.good for result in results))
 
 
 if __name__ == "__main__":

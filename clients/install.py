@@ -14,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "clients"
 _UV = ROOT / "build" / "uv" / "bin"
+_LIMIT_SECONDS = 300.0
+"""How long a registry may take to serve what one call asks for."""
 CHECKOUTS = "SHEPHERD_CLIENT_CHECKOUTS"
 """Names a folder of checkouts: kr8s/, lightkube/ and python/ (kubernetes-client/python)."""
 
@@ -25,13 +27,15 @@ class MissingError(Exception):
 def _call(*command: str | Path, folder: Path = ROOT) -> str:
     try:
         return subprocess.run(
-            command, cwd=folder, check=True, capture_output=True, text=True, timeout=600
+            command, cwd=folder, check=True, capture_output=True, text=True, timeout=_LIMIT_SECONDS
         ).stdout
     except FileNotFoundError:
         raise MissingError(f"there is no {command[0]} on this machine") from None
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout).strip().splitlines()
         raise MissingError(f"{Path(command[0]).name}: {lines[-1] if lines else error}") from error
+    except subprocess.TimeoutExpired:
+        raise MissingError(f"{Path(command[0]).name} took over {_LIMIT_SECONDS:.0f} s") from None
 
 
 def _once(path: Path, make: Callable[[Path], object]) -> Path:

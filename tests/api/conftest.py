@@ -17,7 +17,7 @@ from shepherd.lib.clock import SystemClock
 from shepherd.lib.httpd import serve
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import Authenticator, CredentialAuthenticator, InsecureAuthenticator
-from shepherd.server.authorization import BuiltinAuthorizer
+from shepherd.server.authorization.chain import authorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.pki import Pki
 from shepherd.server.signing import CertificateSigner
@@ -75,7 +75,7 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         clock=clock,
         random=random,
         authenticator=authenticator,
-        authorizer=BuiltinAuthorizer(store),
+        authorizer=authorizer(store),
         tokens=accounts,
         signer=CertificateSigner(pki) if pki else None,
     )

@@ -102,6 +102,26 @@ def test_an_agent_may_start_before_its_server_and_joins_by_token(
     assert agent.stop() == 0
 
 
+def test_a_second_agent_of_one_name_is_told_how_to_replace_the_first(start: Start) -> None:
+    """k3s-io/k3s#6054, #802: a machine that was reinstalled was refused for a stored password."""
+    server = start("--mode", "server", "--addr", f"127.0.0.1:{free_port()}")
+    server.wait_ready()
+    flags = (
+        "--mode", "agent", "--api-addr", server.flags[3], "--node-name", "worker-1",
+        "--token-file", str(server.data_dir / "join-token"),
+    )  # fmt: skip
+    first = start(*flags, data_dir="first")
+    eventually(lambda: " Ready" in server.kubectl("get", "nodes"), what="it gets Ready")
+    reinstalled = str(server.data_dir.parent / "second")
+    code, text = failure(*flags, "--runtime", "hollow", "--data-dir", reinstalled)
+    assert code == 1
+    assert "kubectl delete node worker-1" in text.strip().splitlines()[-1]
+    first.kill()
+    server.kubectl("delete", "node", "worker-1")
+    start(*flags, data_dir="second")
+    eventually(lambda: " Ready" in server.kubectl("get", "nodes"), what="the second one is in")
+
+
 def test_a_wrong_token_is_refused_with_the_cause(start: Start) -> None:
     server = start("--mode", "server", "--addr", f"127.0.0.1:{free_port()}")
     server.wait_ready()

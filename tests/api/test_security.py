@@ -20,7 +20,7 @@ from shepherd.lib.httpd import serve
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import CredentialAuthenticator
-from shepherd.server.authorization import BuiltinAuthorizer
+from shepherd.server.authorization.chain import authorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki
@@ -61,7 +61,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
         clock=clock,
         random=random,
         authenticator=CredentialAuthenticator(store, accounts=accounts),
-        authorizer=BuiltinAuthorizer(store),
+        authorizer=authorizer(store),
     )
     await api.start()
     token = join_token(tmp_path / "join-token", pki)
@@ -135,7 +135,7 @@ async def test_a_joined_agent_does_a_nodes_work_and_no_more(
     await client.patch(NODE, "n1", None, {"status": {"phase": "Running"}}, sub="status")
     lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}}
     await client.create(LEASE, lease)
-    assert (await client.list(POD)).items == []
+    assert (await client.list(POD, field_selector="spec.nodeName=n1")).items == []
     forbidden = [
         client.create(NODE, {"metadata": {"name": "n2"}}),
         client.create(LEASE, lease | {"metadata": lease["metadata"] | {"name": "n2"}}),
@@ -172,7 +172,7 @@ async def test_an_agent_renews_its_certificate_with_the_old_one(
     await cancel_and_wait(renewing)
     await client.transport.close()
     renewed = Client(HttpTransport(cluster.url, ssl=identity.client_ssl()))
-    assert (await renewed.list(POD)).items == []
+    assert (await renewed.list(POD, field_selector="spec.nodeName=n1")).items == []
     await renewed.transport.close()
 
 

@@ -241,6 +241,8 @@ def test_a_node_that_refuses_its_pods_is_not_flooded() -> None:
 
 
 def test_pods_of_a_lost_node_are_replaced_after_their_toleration() -> None:
+    """kubernetes/kubernetes#74689, #103929: a node stops without a word."""
+
     async def scenario(cluster: Simulation) -> None:
         await cluster.client.create(DEPLOYMENT, deployment("web", 9))
         await rolled_out(cluster, "web")

@@ -324,12 +324,14 @@ def test_too_many_failed_indexes_end_the_job() -> None:
 @pytest.mark.parametrize("policy", ["Failed", "TerminatingOrFailed"])
 def test_when_a_pod_that_is_deleted_gets_its_replacement(policy: str) -> None:
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
-        nodes.report, nodes.stop_seconds = nodes.running, 20.0
+        nodes.report, nodes.stop_seconds = nodes.running, 30.0
         await plane.client.create(JOB, job(podReplacementPolicy=policy))
         running = await plane.until(JOB, "work", lambda o: o["status"].get("ready") == 1)
         assert running["status"]["active"] == 1
         (pod,) = await plane.items(POD)
         await plane.client.delete(POD, pod["metadata"]["name"], "default")
+        await asyncio.sleep(5)
+        assert len(await plane.items(POD)) == 1
         await asyncio.sleep(10)
         status = (await plane.items(JOB))[0]["status"]
         at_once = policy == "TerminatingOrFailed"

@@ -305,6 +305,8 @@ def test_a_deleted_pod_is_replaced_at_once() -> None:
 
 
 def test_two_replica_sets_with_one_selector_do_not_fight() -> None:
+    """kubernetes/kubernetes#24152, #30028, #36859, #34466: endless creating and killing."""
+
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         spec = deployment()["spec"]
         for name in ("one", "two"):

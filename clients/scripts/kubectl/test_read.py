@@ -36,6 +36,9 @@ def test_get_as_table(kubectl: Kubectl) -> None:
     assert any(line.split()[:3] == [kubectl.namespace, "two", "0"] for line in everywhere)
     assert kubectl("get", "cm", "--chunk-size=1", "--no-headers").count("\n") == 3
     assert "one" not in kubectl("get", "cm", "--field-selector=metadata.name!=one")
+    kubectl("label", "cm", "two", "colour=red")
+    chosen = kubectl("get", "cm", "-l", "colour in (red, blue)", "-L", "colour", "--no-headers")
+    assert re.fullmatch(r"two +0 +\d+s +red\n", chosen)
     labelled = kubectl("get", "cm", "one", "--show-labels").splitlines()
     assert labelled[0].split()[-1] == "LABELS"
     assert labelled[1].split()[-1] == "<none>"
@@ -87,6 +90,14 @@ def test_get_watches(kubectl: Kubectl) -> None:
     assert watching.stdout.readline().split()[:2] == ["one", "1"]
     watching.kill()
     watching.wait()
+    whole = kubectl.start("get", "cm", "-w", "-o", "jsonpath={.metadata.name}{.data.a}|")
+    assert whole.stdout is not None
+    kubectl("patch", "cm", "one", "-p", '{"data":{"a":"c"}}')
+    told = ""
+    while "onec|" not in told:
+        told += whole.stdout.read(1)
+    whole.kill()
+    whole.wait()
 
 
 def test_get_raw(kubectl: Kubectl) -> None:
@@ -124,13 +135,19 @@ def test_describe(kubectl: Kubectl) -> None:
     described = kubectl("describe", "node", node["metadata"]["name"])
     assert f"{kubectl.namespace}" in described
     assert "Allocated resources:" in described
-    assert re.search(r"Status: +Active", kubectl("describe", "namespace", kubectl.namespace))
+    kubectl("create", "quota", "limit", "--hard=pods=9")
+    namespace = kubectl("describe", "namespace", kubectl.namespace)
+    assert re.search(r"Status: +Active", namespace)
+    assert re.search(r"Resource Quotas\n +Name: +limit\n", namespace)
 
 
 def test_explain(kubectl: Kubectl) -> None:
     shown = kubectl("explain", "deployment.spec.replicas")
     assert re.search(r"FIELD: +replicas <integer>", shown)
     assert "containers" in kubectl("explain", "pod.spec", "--recursive")
+    if kubectl.minor >= 27:
+        older = kubectl("explain", "deployment.spec.replicas", "--output=plaintext-openapiv2")
+        assert re.search(r"FIELD: +replicas <integer>", older)
     if kubectl.minor >= 27:  # the form of those before it
         old = kubectl("explain", "deployment.spec", "--output=plaintext-openapiv2")
         assert "replicas\t<integer>" in old
@@ -153,7 +170,8 @@ def test_auth(kubectl: Kubectl) -> None:
 
 
 def test_cluster_info(anywhere: Kubectl) -> None:
-    assert "control plane" in anywhere("cluster-info")
+    shown = re.sub(r"\x1b\[[\d;]*m", "", anywhere("cluster-info"))
+    assert re.match(r"Kubernetes control plane is running at https://[\d.:]+\n", shown)
 
 
 def test_top(kubectl: Kubectl) -> None:

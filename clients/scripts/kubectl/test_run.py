@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from clients.scripts.kubectl.program import Kubectl, deployment, pod
 
+from shepherd.testing.program import eventually
+
 
 def start(kubectl: Kubectl, name: str = "box", script: str = "sleep 3600") -> None:
     kubectl.apply(pod(name, script))
@@ -44,12 +46,30 @@ def test_logs(kubectl: Kubectl) -> None:
     stamped = kubectl("logs", "box", "--timestamps", "--tail=1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z three\n", stamped)
     assert kubectl("logs", "-l", "app=box", "--since=1h") == "one\ntwo\nthree\n"
+    assert kubectl("logs", "box", "-c", "main", "--limit-bytes=4") == "one\n"
+    assert "container nope is not valid" in kubectl("logs", "box", "-c", "nope", code=1)
     following = kubectl.start("logs", "-f", "box")
     assert following.stdout is not None
     assert [following.stdout.readline() for _ in range(3)] == ["one\n", "two\n", "three\n"]
     kubectl("delete", "pod", "box")
     assert following.wait(30) == 0
     assert "NotFound" in kubectl("logs", "box", code=1)
+
+
+def test_logs_of_what_ran_before_and_of_a_deployment(kubectl: Kubectl) -> None:
+    manifest = deployment()
+    template = manifest["spec"]["template"]["spec"]
+    script = "test -e /kept/first && echo two && sleep 99; touch /kept/first; echo one"
+    template["containers"][0] |= {
+        "command": ["sh", "-c", script],
+        "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
+    }
+    template["volumes"] = [{"name": "kept", "emptyDir": {}}]
+    kubectl.apply(manifest)
+    kubectl("rollout", "status", "deploy/web", "--timeout=60s")
+    (name,) = kubectl("get", "pods", "-l", "app=web", "-o", "name").split()
+    eventually(lambda: kubectl("logs", "deploy/web") == "two\n", what="its second life")
+    assert kubectl("logs", name, "--previous") == "one\n"
 
 
 def test_exec(kubectl: Kubectl) -> None:
@@ -61,6 +81,9 @@ def test_exec(kubectl: Kubectl) -> None:
     large = "x" * 79 + "\n"
     assert kubectl("exec", "-i", "box", "--", "cat", stdin=large * 20000) == large * 20000
     assert "not found" in kubectl("exec", "none", "--", "true", code=1)
+    kubectl.apply(deployment())
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    assert kubectl("exec", "deploy/web", "--", "echo", "hello") == "hello\n"
 
 
 def test_attach(kubectl: Kubectl) -> None:
@@ -93,7 +116,7 @@ def test_cp(kubectl: Kubectl, tmp_path: Path) -> None:
     assert (tmp_path / "back").read_bytes() == data
 
 
-@pytest.mark.parametrize("target", ["deploy/web", "service/web"])
+@pytest.mark.parametrize("target", ["deploy/web", "service/web", "pod"])
 def test_port_forward(kubectl: Kubectl, target: str) -> None:
     kubectl.apply(deployment())
     kubectl("expose", "deploy", "web", "--port=8080", "--target-port=80")
@@ -101,7 +124,9 @@ def test_port_forward(kubectl: Kubectl, target: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    remote = 80 if target.startswith("deploy") else 8080
+    remote = 8080 if target.startswith("service") else 80
+    if target == "pod":
+        (target,) = kubectl("get", "pods", "-l", "app=web", "-o", "name").split()
     forward = kubectl.start("port-forward", target, f"{port}:{remote}", "--address=127.0.0.1")
     assert forward.stdout is not None
     assert f"127.0.0.1:{port} -> 80" in forward.stdout.readline()
@@ -123,6 +148,13 @@ def test_debug(kubectl: Kubectl) -> None:
     assert kubectl("logs", "box", "-c", "look") == "seen\n"
     kubectl("debug", "box", "--copy-to=copy", "--image=busybox:1.36", "--", "sleep", "60")
     assert len(kubectl.get("pod", "copy")["spec"]["containers"]) == 2
+    node = kubectl.get("nodes")["items"][0]["metadata"]["name"]
+    made = kubectl("debug", f"node/{node}", "--image=busybox:1.36", "--", "ls", "/host")
+    name = re.match(rf"Creating debugging pod (\S+) with container debugger on node {node}", made)
+    assert name
+    succeeded = "--for=jsonpath={.status.phase}=Succeeded"
+    kubectl("wait", f"pod/{name[1]}", succeeded, "--timeout=30s")
+    assert {"etc", "usr"} <= set(kubectl("logs", name[1]).split())
 
 
 def test_wait(kubectl: Kubectl) -> None:
@@ -133,6 +165,10 @@ def test_wait(kubectl: Kubectl) -> None:
         kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/box", "--timeout=30s")
     kubectl("delete", "pod", "box", "--wait=false")
     kubectl("wait", "--for=delete", "pod/box", "--timeout=30s")
+    if kubectl.minor >= 31:
+        waiting = kubectl.start("wait", "--for=create", "cm/later", "--timeout=30s")
+        kubectl("create", "configmap", "later")
+        assert waiting.communicate()[0] == "configmap/later condition met\n"
     never = ("wait", "--for=condition=Never", "ns", kubectl.namespace, "--timeout=1s")
     timed = kubectl(*never, code=1)
     assert "timed out waiting for the condition" in timed
@@ -144,6 +180,8 @@ def test_nodes(kubectl: Kubectl) -> None:
     assert "SchedulingDisabled" in kubectl("get", "node", node)
     assert kubectl("uncordon", node) == f"node/{node} uncordoned\n"
     assert kubectl("taint", "node", node, "a=b:PreferNoSchedule") == f"node/{node} tainted\n"
+    taints = "jsonpath={.spec.taints}"
+    assert '"key":"a","value":"b"' in kubectl("get", "node", node, "-o", taints)
     assert kubectl("taint", "node", node, "a-") == f"node/{node} untainted\n"
 
 
@@ -159,6 +197,23 @@ def test_drain(kubectl: Kubectl) -> None:
     assert f"pod/{name.partition('/')[2]} evicted" in drained
     assert f"node/{node} {'drained' if kubectl.minor > 22 else 'evicted'}" in drained
     kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+
+
+def test_drain_minds_a_budget(kubectl: Kubectl) -> None:
+    node = kubectl.get("nodes")["items"][0]["metadata"]["name"]
+    kubectl.apply(deployment())
+    kubectl("create", "pdb", "keep", "--selector=app=web", "--min-available=1")
+    kubectl("rollout", "status", "deploy/web", "--timeout=30s")
+    eventually(lambda: kubectl.get("pdb", "keep")["status"]["currentHealthy"] == 1)
+    try:
+        refused = kubectl("drain", node, "--pod-selector=app=web", "--timeout=1s", code=1)
+        assert "it would violate the pod's disruption budget" in refused
+        drain = kubectl.start("drain", node, "--pod-selector=app=web", "--timeout=60s")
+        kubectl("delete", "pdb", "keep")
+        assert " evicted\n" in drain.communicate()[0]
+        assert drain.returncode == 0
+    finally:
+        kubectl("uncordon", node)
 
 
 def test_config_and_kustomize(kubectl: Kubectl, tmp_path: Path) -> None:

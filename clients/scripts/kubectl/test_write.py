@@ -71,6 +71,10 @@ def test_diff(kubectl: Kubectl) -> None:
     out, _ = process.communicate(json.dumps(config_map(a="2")))
     assert process.returncode == 1
     assert '-  a: "1"\n+  a: "2"\n' in out
+    on_the_server = kubectl.start("diff", "--server-side", "--force-conflicts", "-f", "-")
+    out, _ = on_the_server.communicate(json.dumps(config_map(a="3")))
+    assert on_the_server.returncode == 1
+    assert '-  a: "1"\n+  a: "3"\n' in out
 
 
 def test_create_from_a_file_and_replace(kubectl: Kubectl) -> None:
@@ -85,9 +89,21 @@ def test_create_from_a_file_and_replace(kubectl: Kubectl) -> None:
     assert kubectl.get("cm", "one")["metadata"]["uid"] != uid
 
 
+def test_apply_remembers_what_was_applied(kubectl: Kubectl) -> None:
+    both = {"apiVersion": "v1", "kind": "List", "items": [config_map("a"), config_map("b")]}
+    assert kubectl.apply(both) == "configmap/a created\nconfigmap/b created\n"
+    text = json.dumps(config_map("a", x="y"))
+    edited = kubectl("apply", "set-last-applied", "-f", "-", stdin=text)
+    assert edited == "configmap/a configured\n"
+    assert 'x: "y"' in kubectl("apply", "view-last-applied", "cm", "a")
+
+
 CREATE = {
     "configmap/x": ("configmap", "x", "--from-literal=a=b"),
     "secret/x": ("secret", "generic", "x", "--from-literal=a=b"),
+    "secret/registry": (
+        "secret", "docker-registry", "registry", "--docker-username=u", "--docker-password=p",
+    ),
     "serviceaccount/x": ("serviceaccount", "x"),
     "deployment.apps/x": ("deployment", "x", "--image=busybox:1.36", "--replicas=0"),
     "job.batch/x": ("job", "x", "--image=busybox:1.36", "--", "true"),
@@ -99,6 +115,9 @@ CREATE = {
         "poddisruptionbudget", "x", "--selector=a=b", "--min-available=1",
     ),
     "service/x": ("service", "clusterip", "x", "--tcp=80:80"),
+    "service/node": ("service", "nodeport", "node", "--tcp=80:80"),
+    "service/balanced": ("service", "loadbalancer", "balanced", "--tcp=80:80"),
+    "service/outside": ("service", "externalname", "outside", "--external-name=a.example"),
     "ingress.networking.k8s.io/x": ("ingress", "x", "--rule=a.example/=x:80"),
 }  # fmt: skip
 
@@ -118,7 +137,11 @@ def test_create_cluster_wide(kubectl: Kubectl) -> None:
     kubectl("delete", "priorityclass", name)
     role = kubectl("create", "clusterrole", name, "--verb=get", "--resource=pods")
     assert role == f"clusterrole.rbac.authorization.k8s.io/{name} created\n"
-    kubectl("delete", "clusterrole", name)
+    bound = kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=u")
+    assert bound == f"clusterrolebinding.rbac.authorization.k8s.io/{name} created\n"
+    kubectl("delete", f"clusterrolebinding/{name}", f"clusterrole/{name}")
+    assert kubectl("create", "namespace", f"{name}-2") == f"namespace/{name}-2 created\n"
+    assert kubectl("delete", "namespace", f"{name}-2") == f'namespace "{name}-2" deleted\n'
 
 
 def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:
@@ -181,6 +204,17 @@ def test_label_annotate_and_patch(kubectl: Kubectl) -> None:
     assert "no change" in kubectl("patch", "cm", "one", "-p", "{}")
 
 
+@pytest.mark.since(24)
+def test_patch_a_subresource(kubectl: Kubectl) -> None:
+    kubectl.apply(deployment(replicas=0))
+    scaled = kubectl(
+        "patch", "deploy", "web", "--subresource=scale", "--type=merge",
+        "-p", '{"spec":{"replicas":1}}',
+    )  # fmt: skip
+    assert scaled == "scale.autoscaling/web patched\n"
+    assert kubectl.get("deploy", "web")["spec"]["replicas"] == 1
+
+
 def test_edit(kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
     kubectl.apply(config_map(a="old"))
     monkeypatch.setenv("KUBE_EDITOR", "sed -i s/old/new/")
@@ -196,7 +230,12 @@ def test_set(kubectl: Kubectl) -> None:
     assert kubectl("set", "env", "deploy/web", "A=B") == "deployment.apps/web env updated\n"
     limits = kubectl("set", "resources", "deploy/web", "--limits=cpu=1")
     assert limits == "deployment.apps/web resource requirements updated\n"
-    kubectl("set", "serviceaccount", "deploy/web", "robot")
+    robot = kubectl("set", "serviceaccount", "deploy/web", "robot")
+    assert robot == "deployment.apps/web serviceaccount updated\n"
+    kubectl("expose", "deploy", "web", "--port=80")
+    chosen = kubectl("set", "selector", "service", "web", "app=other")
+    assert chosen == "service/web selector updated\n"
+    assert kubectl.get("svc", "web")["spec"]["selector"] == {"app": "other"}
     spec = kubectl.get("deploy", "web")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert spec["serviceAccountName"] == "robot"

@@ -144,6 +144,11 @@ class Agent:
         self._port = listener.port
         return listener
 
+    @property
+    def port(self) -> int:
+        """Where its own endpoints are; 0 until it listens."""
+        return self._port
+
     async def ready(self) -> None:
         """Return once the API has been told that the node is ready."""
         await self._keeper.ready.wait()
@@ -152,6 +157,10 @@ class Agent:
         """Stop all containers gracefully; the pods stay in the API and run again with the next
         agent. Call it while `run` runs."""
         await self._pods.stop_all()
+        self._stopped = True
+
+    def discard_pods(self) -> None:
+        """Let all containers end with the agent, at once."""
         self._stopped = True
 
     def _images_changed(self) -> None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from shepherd.agent.downward import field_value, resource_value
 from shepherd.agent.pod_state import BoundPod
-from shepherd.agent.references import Lookup, Reference, UnresolvedError, Values
+from shepherd.agent.references import Lookup, UnresolvedError, Values
 from shepherd.api.kinds import CONFIG_MAP, SECRET
 from shepherd.api.objects import Container, Service
 from shepherd.api.objects.pod import EnvVarSource, KeySelector
+from shepherd.api.references import Reference
 
 _VARIABLE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _NAME = re.compile(r"[ -<>-~]+")  # printable ASCII without "="

@@ -9,12 +9,13 @@ from random import Random
 from shepherd.agent.checks import Checks
 from shepherd.agent.images import NodeImages
 from shepherd.agent.pod_state import BoundPod
-from shepherd.agent.references import Lookup, references
+from shepherd.agent.references import Lookup
 from shepherd.agent.sources import Sources
 from shepherd.agent.status_writer import StatusWriter
 from shepherd.agent.tokens import Tokens
 from shepherd.agent.volumes import Facts, Volumes
 from shepherd.api.objects import Service
+from shepherd.api.references import references
 from shepherd.api.resource import Object
 from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder

@@ -23,11 +23,12 @@ from shepherd.agent.node import Node
 from shepherd.agent.pod_memory import ContainerMemory, PodMemory
 from shepherd.agent.pod_plan import Action
 from shepherd.agent.pod_state import BoundPod, PodView
-from shepherd.agent.references import Reference, UnresolvedError
+from shepherd.agent.references import UnresolvedError
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD, SECRET
 from shepherd.api.objects import Container
 from shepherd.api.objects.pod import EphemeralContainer
+from shepherd.api.references import Reference
 from shepherd.api.resource import Object
 from shepherd.client.recorder import reference
 from shepherd.lib.backoff import Backoff

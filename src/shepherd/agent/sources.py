@@ -12,9 +12,10 @@ from random import Random
 
 import msgspec
 
-from shepherd.agent.references import Lookup, Reference, Values
+from shepherd.agent.references import Lookup, Values
 from shepherd.api.kinds import CONFIG_MAP, SECRET
 from shepherd.api.objects.meta import ObjectMeta, View
+from shepherd.api.references import Reference
 from shepherd.client.base import Client
 from shepherd.client.informer import Informer
 from shepherd.lib.clock import Clock

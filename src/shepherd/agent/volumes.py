@@ -17,7 +17,7 @@ from pathlib import Path
 from shepherd.agent.downward import field_value, resource_value
 from shepherd.agent.env import expand
 from shepherd.agent.pod_state import BoundPod
-from shepherd.agent.references import Lookup, Reference, UnresolvedError, Values
+from shepherd.agent.references import Lookup, UnresolvedError, Values
 from shepherd.agent.tokens import Wanted
 from shepherd.api.kinds import CONFIG_MAP, SECRET
 from shepherd.api.objects import Container
@@ -30,6 +30,7 @@ from shepherd.api.objects.pod import (
     VolumeProjection,
 )
 from shepherd.api.quantity import whole
+from shepherd.api.references import Reference
 from shepherd.runtime.base import Mount, Runtime
 
 Files = dict[str, tuple[bytes, int]]

@@ -43,8 +43,8 @@ def read_envelope(body: bytes) -> Envelope:
     """The type and the message of a body. Raises ProtobufError."""
     if not body.startswith(MAGIC):
         raise ProtobufError("the protobuf prefix is missing")
-    parts = dict(_wires(body[len(MAGIC) :]))
-    meta = dict(_wires(_bytes(parts.get(1, b""))))
+    parts = dict(wires(body[len(MAGIC) :]))
+    meta = dict(wires(_bytes(parts.get(1, b""))))
     return Envelope(_text(meta.get(1, b"")), _text(meta.get(2, b"")), _bytes(parts.get(2, b"")))
 
 
@@ -54,7 +54,7 @@ def read_message(data: bytes, type: Type, depth: int = 0) -> Object:
         raise ProtobufError(f"messages are nested more than {MAX_DEPTH} deep")
     result: Object = {}
     inlined = dict(type.inlined)
-    for count, (number, wire) in enumerate(_wires(data)):
+    for count, (number, wire) in enumerate(wires(data)):
         _limit(count)
         if field := type.numbers.get(number):
             _add(result, field, wire, depth)
@@ -75,7 +75,7 @@ def _add(result: Object, field: Field, wire: Wire, depth: int) -> None:
             items = _items(_bytes(wire)) if shape.wrapped else _unpacked(shape.of, wire)
             result.setdefault(field.name, []).extend(_value(shape.of, i, depth) for i in items)
         case "map" | "map of lists":
-            entry = dict(_wires(_bytes(wire)))
+            entry = dict(wires(_bytes(wire)))
             value = entry.get(2, b"")
             if shape.container == "map":
                 found = _value(shape.of, entry.get(2, _empty(shape.of)), depth)
@@ -91,7 +91,7 @@ def _add(result: Object, field: Field, wire: Wire, depth: int) -> None:
 
 
 def _items(data: bytes) -> list[Wire]:
-    return [wire for number, wire in _wires(data) if number == 1]
+    return [wire for number, wire in wires(data) if number == 1]
 
 
 def _unpacked(scalar: str, wire: Wire) -> list[Wire]:
@@ -107,7 +107,7 @@ def _unpacked(scalar: str, wire: Wire) -> list[Wire]:
     return numbers
 
 
-def _wires(data: bytes) -> Iterator[tuple[int, Wire]]:
+def wires(data: bytes) -> Iterator[tuple[int, Wire]]:
     """(field number, raw value) of each field of a message."""
     at, end = 0, len(data)
     while at < end:
@@ -190,17 +190,17 @@ def _double(wire: Wire) -> float:
 
 
 def _quantity(wire: Wire) -> str:
-    return _text(dict(_wires(_bytes(wire))).get(1, b"")) or "0"
+    return _text(dict(wires(_bytes(wire))).get(1, b"")) or "0"
 
 
 def _intstr(wire: Wire) -> int | str:
-    parts = dict(_wires(_bytes(wire)))
+    parts = dict(wires(_bytes(wire)))
     return _text(parts.get(3, b"")) if parts.get(1) else _int32(parts.get(2, 0))
 
 
 def _time(wire: Wire, form: str) -> str | None:
     """An empty message is Go's zero time: none."""
-    parts = dict(_wires(_bytes(wire)))
+    parts = dict(wires(_bytes(wire)))
     if not parts:
         return None
     seconds, nanos = _number(parts.get(1, 0)), _int32(parts.get(2, 0))
@@ -213,7 +213,7 @@ def _time(wire: Wire, form: str) -> str | None:
 
 def _json(wire: Wire) -> Any:
     """JSON inside a message: RawExtension, FieldsV1, a schema's values."""
-    raw = _bytes(dict(_wires(_bytes(wire))).get(1, b""))
+    raw = _bytes(dict(wires(_bytes(wire))).get(1, b""))
     if not raw:
         return None
     try:
@@ -224,7 +224,7 @@ def _json(wire: Wire) -> Any:
 
 def _schema_or(other: str, wire: Wire, depth: int) -> Any:
     """A JSON schema (field 1 or 2), or what may stand in its place."""
-    parts = list(_wires(_bytes(wire)))
+    parts = list(wires(_bytes(wire)))
     schema_number = 2 if other == "bool" else 1
     for number, item in parts:
         if number == schema_number:

@@ -30,7 +30,13 @@ _BAD_WHEN_TRUE = {
 }  # fmt: skip
 """Types of conditions that are well when False; those of namespaces that begin so are too."""
 _NAMESPACE_PREFIX = "Namespace"
-_ENDED = ("Succeeded", "Failed")
+_HELD_BACK = {
+    "paused": "it is paused: spec.paused is true",
+    "suspend": "it is suspended: spec.suspend is true",
+    "unschedulable": "it is cordoned and takes no new pods: spec.unschedulable is true",
+}
+_UNWELL = ("Failed", "Lost", "Pending", "Unknown")
+"""Phases that are no one's aim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,15 @@ def conditions(obj: Object, *, of: Iterable[str] | None = None) -> list[Finding]
             reason = f" ({condition['reason']})" if condition.get("reason") else ""
             message = f": {condition['message']}" if condition.get("message") else ""
             found.append(Finding(f"{kind}={status}{reason}{message}"))
+    return found
+
+
+def held_back(obj: Object) -> list[Finding]:
+    """What its spec holds back, and a phase that is not well."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    found = [Finding(text) for name, text in _HELD_BACK.items() if spec.get(name) is True]
+    if (phase := status.get("phase")) in _UNWELL:
+        found.append(Finding(f"it is {phase}: {status.get('message') or 'no cause is told'}"))
     return found
 
 
@@ -161,11 +176,9 @@ def _objection(objection: Objection) -> str:
 def not_running(pod: Object, node: Object | None, now: float) -> list[Finding]:
     """What keeps a pod that has a node from being ready."""
     spec, status = pod["spec"], pod.get("status") or {}
-    phase = status.get("phase")
-    if phase in _ENDED:
+    if status.get("phase") == "Failed":
         text = f"it has ended: {summarize(pod).status}"
-        found = [Finding(f"{text}: {status['message']}" if status.get("message") else text)]
-        return found if phase == "Failed" else []
+        return [Finding(f"{text}: {status['message']}" if status.get("message") else text)]
     found = []
     if node is not None and not node_ready(node):
         found.append(Finding(f'node "{spec["nodeName"]}" is not Ready', tuple(conditions(node))))

@@ -31,6 +31,7 @@ from shepherd.cli.events import events_about
 from shepherd.cli.output import echo
 from shepherd.cli.reasons import Finding
 from shepherd.cli.rollout import progress, trouble
+from shepherd.cli.sections import why_pending
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
 from shepherd.cli.targets import Target, find_object, reference
 from shepherd.client.base import Client
@@ -41,6 +42,8 @@ from shepherd.scheduler.objects import Node, Pod
 _PARTS = {DEPLOYMENT.storage: REPLICA_SET, CRON_JOB.storage: JOB}
 """What is owned by a kind whose template is of pods, where that is not pods."""
 _MOST_NAMED = 20
+_UNSEEN: Object = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+"""In place of a node that one may not see: nothing is said against it."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,7 @@ class Inquiry:
     client: Client
     now: float = field(default_factory=time.time)
     _lists: dict[tuple[str, str | None], list[Object]] = field(default_factory=dict)
+    _hidden: set[str] = field(default_factory=set)
 
     async def about(self, resource: Resource, obj: Object) -> list[Finding]:
         """Why the object is not as it should be; nothing if it is."""
@@ -59,7 +63,7 @@ class Inquiry:
         told = reasons.warnings(events, self.now, known=obj)
         if resource is POD:
             return await self._pod(obj, told)
-        found = reasons.conditions(obj)
+        found = reasons.held_back(obj) + reasons.conditions(obj)
         if resource is SERVICE:
             found += await self._service(obj)
         elif "template" in (obj.get("spec") or {}) or resource is CRON_JOB:
@@ -116,22 +120,34 @@ class Inquiry:
 
     async def _pod(self, pod: Object, told: list[Finding]) -> list[Finding]:
         if not pod["spec"].get("nodeName"):
-            return reasons.unplaced(pod, await self._verdicts(pod))
-        found = reasons.not_running(pod, await self._node(pod), self.now)
-        return found + told if found else []
+            verdicts = await self._verdicts(pod)
+            if verdicts is None:
+                return [Finding(text) for text in why_pending(pod)]
+            return reasons.unplaced(pod, verdicts)
+        if _ready(pod) or _done(pod):
+            return []
+        found = reasons.not_running(pod, await self._node(pod), self.now) + told
+        return found or [Finding(f"node {pod['spec']['nodeName']} has told nothing of it yet")]
 
-    async def _verdicts(self, pod: Object) -> dict[str, list[Objection]]:
-        nodes = [decode(item, Node) for item in await self._list(NODE, None)]
-        pods = [decode(item, Pod) for item in await self._list(POD, None)]
-        namespaces = {
-            item["metadata"]["name"]: item["metadata"].get("labels") or {}
-            for item in await self._list(NAMESPACE, None)
-        }
-        return explain(decode(pod, Pod), nodes, pods, namespaces)
+    async def _verdicts(self, pod: Object) -> dict[str, list[Objection]] | None:
+        """What each node has against the pod; None for who may not see all of the cluster."""
+        lists = [await self._list(kind, None) for kind in (NODE, POD, NAMESPACE)]
+        if self._hidden & {NODE.storage, POD.storage, NAMESPACE.storage}:
+            return None
+        nodes, pods, namespaces = lists
+        return explain(
+            decode(pod, Pod),
+            [decode(item, Node) for item in nodes],
+            [decode(item, Pod) for item in pods],
+            {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in namespaces},
+        )
 
     async def _node(self, pod: Object) -> Object | None:
+        """A pod's node; None if it is gone."""
         name = pod["spec"].get("nodeName")
         nodes = await self._list(NODE, None)
+        if NODE.storage in self._hidden:
+            return _UNSEEN
         return next((node for node in nodes if node["metadata"]["name"] == name), None)
 
     async def _service(self, service: Object) -> list[Finding]:
@@ -175,7 +191,7 @@ class Inquiry:
         return found
 
     async def _list(self, resource: Resource, namespace: str | None) -> list[Object]:
-        """The objects of a kind; none where one may not see them."""
+        """The objects of a kind; none, and that is noted, where one may not see them."""
         key = (resource.storage, namespace)
         if key not in self._lists:
             try:
@@ -184,6 +200,7 @@ class Inquiry:
                 if error.code not in (403, 404, 405):
                     raise
                 self._lists[key] = []
+                self._hidden.add(resource.storage)
         return self._lists[key]
 
 
@@ -196,7 +213,10 @@ def state(resource: Resource, obj: Object) -> str:
         return f"{summary.status}, {summary.ready} of {summary.total} containers ready"
     if resource is DEPLOYMENT:
         return progress(obj).text
-    return str((obj.get("status") or {}).get("phase") or "")
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if "replicas" in spec and "replicas" in status:
+        return f"{status.get('readyReplicas') or 0} of {spec['replicas']} pods ready"
+    return str(status.get("phase") or "")
 
 
 def _ready(pod: Object) -> bool:

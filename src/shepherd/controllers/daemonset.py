@@ -116,7 +116,10 @@ class DaemonSetController:
         daemon_set, meta = scene.daemon_set, scene.daemon_set.metadata
         due, pause = self._due(scene, todo.ended)
         await self._control.delete(meta, [*due, *todo.delete][:_BURST])
-        bodies = [new_pod(daemon_set, scene.hash, node) for node in todo.create[:_BURST]]
+        bodies = [
+            new_pod(daemon_set, scene.hash, node, scene.uids.get(node, ()))
+            for node in todo.create[:_BURST]
+        ]
         return await self._control.create(meta, bodies), pause
 
     def _due(self, scene: Scene, ended: list[Pod]) -> tuple[list[Pod], float | None]:

@@ -53,8 +53,13 @@ class Scene:
         self.now = now
         self.pods: dict[str, list[Pod]] = {}
         """By node, the oldest first. One that has ended and is deleted counts no more."""
+        self.uids: dict[str, list[str]] = {}
+        """By node, of all its pods, those that count no more too."""
         for pod in sorted(pods, key=_age):
-            if not (pod.finished and pod.metadata.deletion_timestamp) and (name := node_of(pod)):
+            if not (name := node_of(pod)):
+                continue
+            self.uids.setdefault(name, []).append(pod.metadata.uid)
+            if not (pod.finished and pod.metadata.deletion_timestamp):
                 self.pods.setdefault(name, []).append(pod)
 
     @property

@@ -3,7 +3,7 @@
 Source: kubernetes pkg/controller/daemon/util/daemonset_util.go and NodeShouldRunDaemonPod.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from shepherd.api.objects import DaemonSet, Node, Pod, PodSpec, decode
 from shepherd.api.placement import NO_EXECUTE, NO_SCHEDULE, required_affinity, untolerated
 from shepherd.api.resource import Object
 from shepherd.controllers.history import POD_REVISION
-from shepherd.controllers.templates import pod_of
+from shepherd.controllers.templates import name_hash, pod_of
 
 _NODE_NAME = "metadata.name"
+_MAX_NAME = 242
+"""Of a DaemonSet's name so much fits into that of a pod."""
 _TOLERATED = (
     ("not-ready", NO_EXECUTE),
     ("unreachable", NO_EXECUTE),
@@ -50,10 +52,17 @@ def daemon_spec(template: Object) -> Object:
     return spec | {"tolerations": [*given, *(item for item in own if item not in given)]}
 
 
-def new_pod(daemon_set: DaemonSet, hash: str, node: str) -> Object:
-    """The pod for a node. It is the scheduler that binds it, as any other: an affinity leaves it no
-    choice but that node."""
-    pod = pod_of(daemon_set.spec.template, DAEMON_SET, daemon_set.metadata)
+def new_pod(daemon_set: DaemonSet, hash: str, node: str, present: Iterable[str] = ()) -> Object:
+    """The pod for a node, beside those there whose UIDs are in `present`. It is the scheduler that
+    binds it, as any other: an affinity leaves it no choice but that node.
+
+    Its name follows from all that, so that trying again makes no second one, if the first try had
+    made one after all and its answer was lost.
+    """
+    owner = daemon_set.metadata
+    suffix = name_hash(owner.uid, hash, node, sorted(present))
+    name = f"{owner.name[:_MAX_NAME]}-{suffix}"
+    pod = pod_of(daemon_set.spec.template, DAEMON_SET, owner, name=name)
     meta, spec = pod["metadata"], daemon_spec(daemon_set.spec.template)
     meta["labels"] = meta.get("labels", {}) | {POD_REVISION: hash}
     affinity = dict(spec.get("affinity") or {})

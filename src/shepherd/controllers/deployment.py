@@ -26,7 +26,7 @@ from shepherd.controllers.ownership import (
     settle,
 )
 from shepherd.controllers.pods import unschedulable
-from shepherd.controllers.templates import template_hash
+from shepherd.controllers.templates import name_hash
 from shepherd.lib.clock import Clock
 
 
@@ -195,7 +195,7 @@ class _Rollout:
     async def _create(self, annotations: dict[str, str]) -> ReplicaSet | None:
         """Create the new ReplicaSet. None if its name was taken: the next try has another hash."""
         deployment = self.deployment
-        suffix = template_hash(deployment.spec.template, self.collisions or 0)
+        suffix = name_hash(deployment.spec.template, self.collisions or 0)
         size = rollout.new_size(deployment, None, self.sets)
         body = rollout.new_set_body(deployment, suffix, size, annotations)
         owner = controller_reference(DEPLOYMENT, deployment.metadata)

@@ -14,7 +14,7 @@ from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import Selector
 from shepherd.client.writer import Writer
 from shepherd.controllers.ownership import candidates, claims, controller_reference, settle
-from shepherd.controllers.templates import labels_of, template_hash
+from shepherd.controllers.templates import labels_of, name_hash
 
 POD_REVISION = "controller-revision-hash"
 """The label by which a pod tells its revision: of a StatefulSet the revision's name, of a DaemonSet
@@ -95,7 +95,7 @@ class History:
         self, owner: ObjectMeta, template: Object, number: int, collisions: int
     ) -> tuple[ControllerRevision, int]:
         while True:
-            suffix = template_hash(template, collisions)
+            suffix = name_hash(template, collisions)
             body = self._body(owner, template, suffix, number)
             try:
                 return await self._revisions.create(body), collisions

@@ -24,6 +24,7 @@ from shepherd.api.kinds import (
 from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
 from shepherd.api.kinds.jobs import CRON_JOB, JOB
+from shepherd.api.kinds.rbac import CLUSTER_ROLE
 from shepherd.api.kinds.replicationcontrollers import CONTROLLER_REVISION, REPLICATION_CONTROLLER
 from shepherd.api.kinds.statefulsets import STATEFUL_SET
 from shepherd.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
@@ -45,6 +46,7 @@ from shepherd.api.objects import (
 from shepherd.api.objects.batch import CronJob, Job
 from shepherd.api.objects.network import Endpoints
 from shepherd.api.objects.policy import PodDisruptionBudget
+from shepherd.api.objects.rbac import Role
 from shepherd.api.resource import Resource
 from shepherd.client.base import Client
 from shepherd.client.informer import Identified, Informer, PartialObject
@@ -96,6 +98,7 @@ class Informers:
         self.slices = self._add(ENDPOINT_SLICE, EndpointSlice)
         self.endpoints = self._add(ENDPOINTS, Endpoints)
         self.budgets = self._add(POD_DISRUPTION_BUDGET, PodDisruptionBudget)
+        self.cluster_roles = self._add(CLUSTER_ROLE, Role)
         self.service_accounts = self._add(SERVICE_ACCOUNT, PartialObject)
         self.config_maps = self._add(CONFIG_MAP, PartialObject)
         definitions = self._add(CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition)

@@ -16,7 +16,15 @@ from shepherd.client.recorder import Recorder
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 from shepherd.controllers.informers import Informers
-from shepherd.controllers.job_plan import Scaling, Seen, deadline, observe, scaling, verdict
+from shepherd.controllers.job_plan import (
+    Failures,
+    Scaling,
+    Seen,
+    deadline,
+    observe,
+    scaling,
+    verdict,
+)
 from shepherd.controllers.job_pods import TRACKING, UNTRACK, tracked
 from shepherd.controllers.job_status import Account, account, status_json
 from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
@@ -46,11 +54,15 @@ class JobController:
         self._jobs = jobs
         self._control = PodControl(JOB, pods, recorder)
         self._clock = clock
+        self._failures: dict[str, Failures] = {}
+        """By the UIDs of jobs, for the back-off: pods that failed may have been deleted since."""
         self._unsure: set[str] = set()
-        """The UIDs of jobs for which a pod may have been made that we do not know of."""
+        """UIDs of jobs for which a pod may have been made that we do not know of."""
 
     def connect(self, queue: WorkQueue) -> None:
         def job_changed(old: Job | None, new: Job | None) -> None:
+            if new is None or new.finish:
+                self._failures.pop((new or old or Job()).metadata.uid, None)
             # Its status is our own writing.
             if new and (old is None or old.metadata.generation != new.metadata.generation):
                 queue.add(new.metadata.key)
@@ -73,7 +85,8 @@ class JobController:
         found = self._claims(job)
         pods = await settle(JOB, job.metadata, found, self._pods, finalizer=TRACKING)
         now = self._clock.now()
-        seen = observe(job, pods)
+        seen = observe(job, pods, self._failures.get(job.metadata.uid))
+        self._failures[job.metadata.uid] = seen.failures
         end = verdict(seen, now)
         plan = scaling(seen, end, now)
         if end:

@@ -28,6 +28,10 @@ from shepherd.controllers.pods import active, deletion_order
 
 _BURST = 500
 """Pods created or deleted in one go."""
+_REMEMBERED = 20
+"""Failures, of which the back-off has long been as long as it gets."""
+Failures = dict[str, float]
+"""When pods failed (epoch seconds), by their UIDs."""
 TARGETS = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 """The condition that announces each end, while pods are still being stopped and counted."""
 
@@ -47,13 +51,14 @@ class Seen:
     """Of all pods that ever were."""
     done: Indexes = NONE
     failed_indexes: Indexes = NONE
+    failures: Failures = field(default_factory=dict)
     last_failed: dict[int, Pod] = field(default_factory=dict)
     """Where failures are limited per index: the pod, by index, that is yet to be replaced. It is
     kept until then, because its replacement is to know how often the index has failed."""
 
 
-def observe(job: Job, pods: Iterable[Pod]) -> Seen:
-    """`pods` are those that the Job owns."""
+def observe(job: Job, pods: Iterable[Pod], before: Failures | None = None) -> Seen:
+    """`pods` are those that the Job owns; `before` are failures seen earlier."""
     pods = sorted(pods, key=lambda pod: (index_of(pod) or 0, pod.metadata.name))
     spec, status, known = job.spec, job.status, job.status.uncounted_terminated_pods
     waiting = [pod for pod in pods if tracked(pod)]
@@ -74,6 +79,7 @@ def observe(job: Job, pods: Iterable[Pod]) -> Seen:
         succeeded=status.succeeded + len(known.succeeded) + len(succeeded),
         failed=status.failed + len(known.failed) + len(failed),
     )
+    seen.failures = _remembered(job, pods, before or {})
     if spec.indexed:
         seen.done = _indexes(job, status.completed_indexes) | _of(succeeded)
         seen.succeeded = seen.done.total
@@ -84,6 +90,18 @@ def observe(job: Job, pods: Iterable[Pod]) -> Seen:
             seen.failed_indexes |= _of(lost)
         seen.last_failed = _last_failed(seen)
     return seen
+
+
+def _remembered(job: Job, pods: list[Pod], before: Failures) -> Failures:
+    """Failures of pods that may be gone soon. What this controller stops by itself is not among
+    them: it is let go first."""
+    now = {
+        pod.metadata.uid: finished_at(pod)
+        for pod in pods
+        if has_failed(pod, job.spec) and (tracked(pod) or not pod.metadata.deletion_timestamp)
+    }
+    latest = sorted((before | now).items(), key=lambda item: item[1])
+    return dict(latest[-_REMEMBERED:])
 
 
 def in_range(job: Job, pod: Pod) -> bool:
@@ -268,7 +286,8 @@ def _creation(seen: Seen, count: int, now: float) -> Scaling:
     job, spec = seen.job, seen.job.spec
     if spec.backoff_limit_per_index is not None:
         return _creation_per_index(seen, count, now)
-    if wait := pause(seen.pods, now):
+    ends = [finished_at(pod) for pod in seen.pods if pod.status.phase == "Succeeded"]
+    if wait := pause(ends, seen.failures.values(), now):
         return Scaling(again=wait)
     if spec.indexed:
         return Scaling(create=[new_pod(job, index) for index in _pending(seen, count)])

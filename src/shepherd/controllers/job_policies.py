@@ -10,7 +10,6 @@ from shepherd.api.indexes import Indexes
 from shepherd.api.objects import Pod
 from shepherd.api.objects.batch import ExitCodes, PodFailurePolicy, PodFailureRule, SuccessPolicy
 from shepherd.api.objects.pod import ContainerStatus
-from shepherd.controllers.job_pods import finished_at
 from shepherd.lib.backoff import Backoff
 
 BACKOFF = Backoff(initial=10.0, cap=360.0)
@@ -81,15 +80,9 @@ def success(policy: SuccessPolicy | None, done: Indexes) -> str:
     return ""
 
 
-def pause(pods: Iterable[Pod], now: float) -> float:
+def pause(succeeded: Iterable[float], failed: Iterable[float], now: float) -> float:
     """The seconds until pods may be made again: longer for each failure since the last success.
-
-    Judged by the pods that are there, so a restart of the controller changes nothing. One that
-    somebody deleted is replaced at once.
-    """
-    ends: dict[str, list[float]] = {"Succeeded": [0.0], "Failed": []}
-    for pod in pods:
-        if pod.finished and not pod.metadata.deletion_timestamp:
-            ends[pod.status.phase].append(finished_at(pod))
-    failed = [end for end in ends["Failed"] if end > max(ends["Succeeded"])]
-    return max(0.0, max(failed) + BACKOFF.delay(len(failed)) - now) if failed else 0.0
+    Given are the times at which pods ended."""
+    last_success = max(succeeded, default=0.0)
+    ends = [end for end in failed if end > last_success]
+    return max(0.0, max(ends) + BACKOFF.delay(len(ends)) - now) if ends else 0.0

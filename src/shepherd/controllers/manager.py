@@ -11,6 +11,7 @@ from shepherd.client.base import Client
 from shepherd.client.recorder import Recorder
 from shepherd.client.writer import Writer
 from shepherd.controllers.attention import Attention
+from shepherd.controllers.clusterrole_aggregation import ClusterRoleAggregation
 from shepherd.controllers.controller import Controller, Reconciler
 from shepherd.controllers.cronjob import CronJobController
 from shepherd.controllers.daemonset import DaemonSetController
@@ -108,6 +109,7 @@ class ControllerManager:
             ),
             DisruptionController(client, informers, Writer(client, informers.budgets), clock=clock),
             ServiceAccountController(informers, Writer(client, informers.service_accounts)),
+            ClusterRoleAggregation(informers, Writer(client, informers.cluster_roles)),
         ]
         if config.pod_cidr:
             ranges = NodeRanges(config.pod_cidr, config.node_cidr_prefix)

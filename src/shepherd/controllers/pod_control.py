@@ -54,7 +54,7 @@ class PodControl:
         except (ApiError, ConnectionError) as error:
             if terminating(error):
                 return None
-            if isinstance(error, ApiError):
+            if isinstance(error, ApiError) and error.reason != "AlreadyExists":
                 self.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             return error
         return None

@@ -41,12 +41,11 @@ def identity_labels(name: str, ordinal: int) -> dict[str, str]:
 
 def new_pod(stateful_set: StatefulSet, template: Object, revision: str, ordinal: int) -> Object:
     """The pod of that number, of a template and its revision."""
-    pod = pod_of(template, STATEFUL_SET, stateful_set.metadata)
     name = pod_name(stateful_set, ordinal)
+    pod = pod_of(template, STATEFUL_SET, stateful_set.metadata, name=name)
     meta, spec = pod["metadata"], pod["spec"]
-    del meta["generateName"]
     own = identity_labels(name, ordinal) | {POD_REVISION: revision}
-    meta |= {"name": name, "labels": meta.get("labels", {}) | own}
+    meta["labels"] = meta.get("labels", {}) | own
     spec["hostname"] = name
     if stateful_set.spec.service_name:
         spec["subdomain"] = stateful_set.spec.service_name

@@ -143,8 +143,10 @@ def _place(scene: Scene, ordinal: int) -> Plan | None:
 
 
 def _next_to_go(scene: Scene, condemned: list[Pod]) -> Plan:
-    """The highest, unless one before it is in trouble, which might need it."""
-    highest, troubled = condemned[0], [pod for pod in condemned if not scene.serves(pod)]
+    """The highest; but if it is in trouble, it waits for one before it that is too: they may be
+    about to recover. What has ended will not."""
+    highest = condemned[0]
+    troubled = [pod for pod in condemned if not scene.serves(pod) and not pod.finished]
     if highest.metadata.deletion_timestamp:
         return Plan()
     if highest in troubled and highest is not troubled[-1]:

@@ -15,10 +15,10 @@ _HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _HASH_LENGTH = 10
 
 
-def template_hash(template: Object, collisions: int) -> str:
-    """Names what is made of a template. Whether two templates are the same is never judged by it,
-    so it may change between versions of Shepherd without a rollout."""
-    text = msgspec.json.encode([template, collisions], order="deterministic")
+def name_hash(*parts: object) -> str:
+    """Ten letters and digits that name what is made of `parts`. Whether two templates are the same
+    is never judged by it, so it may change between versions of Shepherd without a rollout."""
+    text = msgspec.json.encode(parts, order="deterministic")
     number = int.from_bytes(hashlib.sha256(text).digest(), "big")
     letters = []
     for _ in range(_HASH_LENGTH):
@@ -33,15 +33,16 @@ def labels_of(template: Object) -> dict[str, str]:
     return labels
 
 
-def pod_of(template: Object, resource: Resource, owner: ObjectMeta) -> Object:
-    """A pod of the template that `owner`, of the kind `resource`, controls. Who calls names it, by
-    default after its owner, and may set fields of metadata and spec, not change parts of them."""
+def pod_of(template: Object, resource: Resource, owner: ObjectMeta, *, name: str = "") -> Object:
+    """A pod of the template that `owner`, of the kind `resource`, controls. Without a name it gets
+    one made of its owner's. Who calls may set fields of metadata and spec, not change parts of
+    them."""
     inherited = template.get("metadata") or {}
     copied = {
         key: inherited[key] for key in ("labels", "annotations", "finalizers") if inherited.get(key)
     }
     own = {
-        "generateName": f"{owner.name}-",
+        **({"name": name} if name else {"generateName": f"{owner.name}-"}),
         "namespace": owner.namespace,
         "ownerReferences": [controller_reference(resource, owner)],
     }

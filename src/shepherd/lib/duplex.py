@@ -53,7 +53,9 @@ class SocketDuplex:
 
     def abort(self) -> None:
         """Close without sending what is left."""
-        self._writer.transport.abort()
+        # Once it has closed, asyncio's TLS transport (CPython 3.11) lacks what it would abort.
+        with contextlib.suppress(AttributeError):
+            self._writer.transport.abort()
 
 
 async def join(one: Duplex, other: Duplex) -> None:

@@ -33,7 +33,7 @@ from shepherd.server.auth import (
     InsecureAuthenticator,
     read_token_file,
 )
-from shepherd.server.authorization import BuiltinAuthorizer
+from shepherd.server.authorization.chain import authorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.join import Joining, join_token
 from shepherd.server.pki import Pki, PkiError
@@ -89,7 +89,7 @@ async def serving(config: Config) -> AsyncIterator[Serving]:
             clock=_CLOCK,
             random=_RANDOM,
             authenticator=_authenticator(config, store, tokens),
-            authorizer=BuiltinAuthorizer(store),
+            authorizer=authorizer(store),
             dialer=dialer,
             tokens=tokens,
             signer=CertificateSigner(pki) if pki else None,

@@ -1,16 +1,23 @@
-"""Who is who and who may what: what review kinds and token requests are answered by."""
+"""Who is who and who may what: asked of every request, by reviews and by token requests."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from shepherd.api import errors
-from shepherd.api.kinds import RESOURCES
-from shepherd.api.resource import Object, Resource
-from shepherd.lib.http import User
-from shepherd.server.auth import Authenticator, Authorizer
+from shepherd.api.rbac import EVERYTHING
+from shepherd.api.resource import Object
+from shepherd.lib.http import Request, User
+from shepherd.server.auth import ADMIN_GROUP, Authenticator
+from shepherd.server.authorization.actions import (
+    Action,
+    Authorizer,
+    Known,
+    Verdict,
+    actions,
+    refusal,
+)
+from shepherd.server.authorization.impersonation import impersonated
+from shepherd.server.routes import Route
 from shepherd.server.tokens import ServiceAccountTokens
-
-_DECLARED = {(resource.group, resource.plural): resource for resource in RESOURCES}
 
 
 class Signer(Protocol):
@@ -38,25 +45,30 @@ class Access:
     tokens: ServiceAccountTokens
     signer: Signer | None = None
 
-    async def refusal(self, user: User, asked: Object) -> str | None:
-        """Why `user` may not do what a review's `resourceAttributes` name; None = may."""
+    async def identify(self, request: Request) -> User:
+        """Who asks, or as whom they ask. Raises ApiError 400, 401, 403."""
+        user = await self.authenticator.authenticate(request)
         if self.authorizer is None:
-            return None
-        group, plural = asked.get("group") or "", asked.get("resource") or ""
-        resource = _DECLARED.get((group, plural)) or Resource(
-            group, asked.get("version") or "", kind="", plural=plural
-        )
-        names = (asked.get(field) or "" for field in ("namespace", "name", "subresource"))
-        try:
-            await self.authorizer.authorize(user, asked.get("verb") or "", resource, *names)
-        except errors.ApiError as error:
-            return error.message
-        return None
+            return user
+        return await impersonated(user, request.headers, self.authorizer)
 
-    def path_refusal(self, user: User, asked: Object) -> str | None:
-        """The same of `nonResourceAttributes`: whoever is known may read every document."""
-        if self.authorizer is None or asked.get("verb") in ("get", "head"):
-            return None
-        if self.authorizer.is_admin(user):
-            return None
-        return f'User "{user.name}" cannot {asked.get("verb")} path "{asked.get("path")}"'
+    async def admit(self, user: User, request: Request, route: Route | None) -> None:
+        """Return if the user may do what the request asks for. Raises ApiError 403."""
+        if ADMIN_GROUP not in user.groups:
+            for action in actions(user, request, route):
+                await self.require(action)
+
+    async def require(self, action: Action) -> None:
+        """Return if it is allowed. Raises ApiError 403."""
+        verdict = await self.decide(action)
+        if not verdict.allowed:
+            raise refusal(action, verdict.reason)
+
+    async def decide(self, action: Action) -> Verdict:
+        return await self.authorizer.decide(action) if self.authorizer else Verdict(True)
+
+    async def rules(self, user: User, namespace: str) -> Known:
+        """All that the user may do there."""
+        if self.authorizer is None:
+            return Known(list(EVERYTHING))
+        return await self.authorizer.rules(user, namespace)

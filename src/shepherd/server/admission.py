@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shepherd.api import errors
-from shepherd.api.kinds import LEASE, NAMESPACE, NODE, POD, SERVICE
+from shepherd.api.kinds import NAMESPACE, POD, SERVICE
 from shepherd.api.kinds.certificates import CERTIFICATE_SIGNING_REQUEST
 from shepherd.api.kinds.priorities import PRIORITY_CLASS
 from shepherd.api.meta import object_key
@@ -19,8 +19,9 @@ from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server import priorities
 from shepherd.server.accounts import PodAccounts
-from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
+from shepherd.server.authorization.escalation import Escalation
 from shepherd.server.metadata import asked_name
+from shepherd.server.noderestriction import node_restriction
 from shepherd.server.routes import Route
 from shepherd.server.services import ServiceAllocator
 from shepherd.store.base import ConflictError, Store
@@ -35,7 +36,7 @@ _TOLERATION_SECONDS = 300
 class Attributes:
     """One write that asks to be admitted."""
 
-    operation: Literal["create", "update", "delete"]
+    operation: Literal["create", "update", "delete", "connect"]
     """What becomes of it: an update that removes the last finalizer is a delete, and a delete that
     must wait is an update."""
     route: Route
@@ -80,8 +81,10 @@ class Admission:
         services: ServiceAllocator,
         followers: Mapping[Resource, Follow],
         accounts: PodAccounts,
+        escalation: Escalation | None,
     ) -> None:
         self._store = store
+        self._escalation = escalation
         self._accounts = accounts
         self._services = services
         self._followers = followers
@@ -93,8 +96,10 @@ class Admission:
     async def admit(self, asked: Attributes) -> None:
         """May rewrite `asked.obj`. Raises ApiError."""
         route = asked.route
-        if asked.operation == "create":
-            node_restriction(asked)
+        if asked.operation != "delete":
+            node_restriction(route.resource, asked.obj, asked.old, asked.user)
+            if self._escalation:
+                await self._escalation.admit(route, asked.obj, asked.old, asked.user)
         if asked.operation == "create" and route.resource.namespaced:
             await self._namespace_lifecycle(route, asked_name(asked.obj["metadata"]))
         elif asked.operation == "delete":
@@ -169,17 +174,6 @@ def claim(request: Object, user: User) -> None:
     }
     spec = {key: value for key, value in (request.get("spec") or {}).items() if key not in who}
     request["spec"] = spec | {field: value for field, value in who.items() if value}
-
-
-def node_restriction(asked: Attributes) -> None:
-    """NodeRestriction, of what the authorizer could not see: a node creates only its own."""
-    if asked.route.resource not in (NODE, LEASE) or NODES_GROUP not in asked.user.groups:
-        return
-    name = asked.obj["metadata"].get("name", "")
-    if asked.user.name != NODE_USER_PREFIX + name:
-        resource = asked.route.resource
-        detail = f'"{asked.user.name}" can only create its own'
-        raise errors.forbidden(resource.group, resource.plural, name, detail)
 
 
 def namespace_finalizer(namespace: Object) -> None:

@@ -19,9 +19,12 @@ from shepherd.server import bootstrap
 from shepherd.server.access import Access, Signer
 from shepherd.server.accounts import PodAccounts
 from shepherd.server.admission import Admission, Follow
-from shepherd.server.aggregation.relay import Relay
+from shepherd.server.aggregation.relay import Relay, target
 from shepherd.server.aggregation.remotes import Remotes
-from shepherd.server.auth import Authenticator, Authorizer
+from shepherd.server.auth import Authenticator
+from shepherd.server.authorization.actions import Authorizer
+from shepherd.server.authorization.escalation import Escalation
+from shepherd.server.authorization.reconcile import lay_policy
 from shepherd.server.callouts import Callouts
 from shepherd.server.config import FrontProxy, ServerConfig
 from shepherd.server.conversionwebhook import ConversionWebhook
@@ -75,15 +78,14 @@ class ApiServer:
         self._store = store
         self._config = config
         self._clock = clock
-        self._authenticator = authenticator
-        self._authorizer = authorizer
+        self._random = random
         self._front_proxy = front_proxy
         # What agents measure is listed only where they can be asked: clients rely on it.
         self._served = Served(RESOURCES + METRICS if dialer else RESOURCES)
         self._routes = Routes(self._served)
         self._reach = Reach(store, random, front_proxy.prove if front_proxy else None)
         self._remotes = Remotes(store, self._reach, clock, bootstrap.OWN)
-        self._relay = Relay(self._remotes, authorizer)
+        self._relay = Relay(self._remotes)
         self._discovery = Discovery(self._served, self._remotes)
         self._openapi_v2 = OpenApiV2(self._served, clock)
         hub = Hub(store, self._served)
@@ -96,9 +98,10 @@ class ApiServer:
         followers[API_SERVICE] = self._remotes.follow
         followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)
         accounts = PodAccounts(store, clock, random, tokens=config.pod_tokens)
+        escalation = Escalation(store, authorizer) if authorizer else None
         self._registry = Registry(
             store,
-            Admission(store, self._services, followers, accounts),
+            Admission(store, self._services, followers, accounts, escalation),
             self._dynamic,
             versions,
             clock=clock,
@@ -120,6 +123,7 @@ class ApiServer:
         """Make what must exist; then the server is ready."""
         await self._services.load(self._store)
         await self._definitions.load()
+        await lay_policy(self._store, self._clock.now(), self._random)
         await bootstrap.make(self._registry, self._config, self._front_proxy)
         # Last: what the server itself makes does not wait for webhooks that may not run yet.
         await self._dynamic.load()
@@ -154,10 +158,13 @@ class ApiServer:
             return json_answer(errors.internal("the server's log says more").status(), 500)
 
     async def _serve(self, request: Request) -> Response:
-        user = await self._authenticator.authenticate(request)
+        access = self._handlers.access
+        user = await access.identify(request)
         if remote := self._relay.find(request.path):
+            await access.admit(user, request, target(remote, request))
             return await self._relay.send(remote, request, user)
         route = self._routes.find(request)
+        await access.admit(user, request, route)
         if route is None:
             document = await self._document(request)
             if request.method not in ("GET", "HEAD"):
@@ -166,10 +173,6 @@ class ApiServer:
         if "content-encoding" in request.headers and route.sub != "proxy":
             message = "the body of the request must not be encoded (Content-Encoding)"
             raise errors.unsupported_media_type(message)
-        if self._authorizer:
-            await self._authorizer.authorize(
-                user, route.verb, route.resource, route.namespace, route.name, route.sub
-            )
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)
@@ -182,20 +185,23 @@ class ApiServer:
         serve = find(route.resource, route.sub).verbs.get(route.verb)
         if serve is None:
             raise errors.method_not_allowed(request.method)
+        await self._dynamic.judge(call)
         return await serve(self._handlers, call)
 
     async def _document(self, request: Request) -> Response:
-        """What is served beside objects: health, what the API has, what agents must know of it."""
-        if request.path.startswith(_HEALTH):
-            return self._health(request.path, "verbose" in dict(request.query))
-        if request.path in ("/version", "/version/"):  # kr8s asks with a slash
+        """What is served beside objects: how the server is, what it has, and what agents must know
+        of it."""
+        path = request.path
+        if path.startswith(_HEALTH):
+            return self._health(path, "verbose" in dict(request.query))
+        if path in ("/version", "/version/"):  # kr8s asks with a slash
             return json_answer(VERSION)
-        if request.path == "/openapi/v2":
+        if path == "/openapi/v2":
             return await self._openapi_v2.answer(request)
         response = self._discovery.answer(request)
         if response := response or openapi(request, self._served, self._remotes):
             return response
-        if request.path == "/shepherd/v1/cluster":
+        if path == "/shepherd/v1/cluster":
             return json_answer(self._config.document())
         raise errors.path_not_found()
 

@@ -13,7 +13,7 @@ import msgspec
 from shepherd.api import errors
 from shepherd.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT
 from shepherd.api.meta import object_key
-from shepherd.api.resource import Object, Resource
+from shepherd.api.resource import Resource
 from shepherd.lib.http import Request, User, is_for_loopback
 from shepherd.server.tokens import AUDIENCES, Claims, Named, ServiceAccountTokens, TokenError
 from shepherd.store.base import Store
@@ -36,33 +36,6 @@ class Authenticator(Protocol):
 
     async def identify(self, token: str, audiences: Sequence[str]) -> User:
         """Whose bearer token it is, for one of `audiences` (none: the API). Raises ApiError 401."""
-        ...
-
-
-class Authorizer(Protocol):
-    """Decides what a user may do."""
-
-    async def authorize(
-        self,
-        user: User,
-        verb: str,
-        resource: Resource,
-        namespace: str = "",
-        name: str = "",
-        subresource: str = "",
-    ) -> None:
-        """Return if `user` may do it. Raises ApiError 403.
-
-        `verb` is the API's: get, list, watch, create, update, patch, delete, deletecollection.
-        """
-        ...
-
-    def is_admin(self, user: User) -> bool:
-        """Whether `user` may do everything."""
-        ...
-
-    def rules(self, user: User) -> Object:
-        """All that `user` may do, as `resourceRules` and `nonResourceRules` of a rules review."""
         ...
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from shepherd.api import errors
 from shepherd.api.kinds import NAMESPACE
+from shepherd.api.kinds.cells import since
 from shepherd.api.meta import format_time, parse_time
 from shepherd.api.resource import Object, Resource
 
@@ -116,6 +117,17 @@ def mark(resource: Resource, obj: Object, options: DeleteOptions, now: float) ->
     if resource is NAMESPACE:
         marked["status"] = (obj.get("status") or {}) | {"phase": "Terminating"}
     return marked
+
+
+def held(obj: Object, now: float) -> list[str]:
+    """The warning for who deletes what was to go already: who holds it, and for how long now."""
+    metadata = obj["metadata"]
+    names = metadata.get("finalizers")
+    if not names or "deletionTimestamp" not in metadata:
+        return []
+    age = since(metadata["deletionTimestamp"], now)
+    stays = "the object stays until its finalizers are taken off"
+    return [f"metadata.deletionTimestamp: set {age} ago; {stays}: {', '.join(names)}"]
 
 
 def _set(metadata: Object, field: str, value: list[str]) -> None:

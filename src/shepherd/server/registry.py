@@ -18,7 +18,7 @@ from shepherd.lib.http import User
 from shepherd.server import metadata, ownership
 from shepherd.server.admission import Admission, Attributes
 from shepherd.server.codec import decode, encode, with_revision
-from shepherd.server.deletion import DeleteOptions, finished, mark
+from shepherd.server.deletion import DeleteOptions, finished, held, mark
 from shepherd.server.dynamic.chain import DynamicAdmission
 from shepherd.server.routes import Route
 from shepherd.server.versions import Versions
@@ -255,7 +255,7 @@ class Registry:
         await self._dynamic.validate(asked)
         marked = mark(route.resource, old, options, self._clock.now())
         if marked == old:
-            return Written(encode(old), item.revision)
+            return Written(encode(old), item.revision, warnings=held(old, self._clock.now()))
         if marked is not None:
             asked.operation, asked.obj = "update", marked
         written = await self._commit(asked, item.key, item.revision, dry_run=options.dry_run)

@@ -5,10 +5,14 @@ Source: kubernetes pkg/registry/authentication and pkg/registry/authorization.
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from shepherd.api import errors
 from shepherd.api.kinds import reviews as kinds
 from shepherd.api.resource import Object
+from shepherd.api.selectors import FieldSelector, FieldTerm
 from shepherd.lib.http import Response, User
+from shepherd.server.authorization.actions import Action
 from shepherd.server.handlers import Call, Handlers, json_answer
 
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -88,29 +92,41 @@ async def _access_review(handlers: Handlers, call: Call, obj: Object, user: User
     if (resource is None) == (path is None):
         given = {"resourceAttributes": resource, "nonResourceAttributes": path}
         raise _invalid(call, errors.invalid_value("spec.nonResourceAttributes", given, _ONE_OF))
-    if resource is not None:
-        refusal = await handlers.access.refusal(user, resource)
-    else:
-        refusal = handlers.access.path_refusal(user, path or {})
-    return _answer(
-        call, obj, {"allowed": refusal is None} | ({"reason": refusal} if refusal else {})
-    )
+    verdict = await handlers.access.decide(_action(user, resource, path or {}))
+    status: Object = {"allowed": verdict.allowed}
+    return _answer(call, obj, status | ({"reason": verdict.reason} if verdict.reason else {}))
+
+
+def _action(user: User, resource: Object | None, path: Object) -> Action:
+    """What the attributes of a review ask about."""
+    if resource is None:
+        return Action(user, path.get("verb") or "", path=path.get("path") or "")
+    names = ("verb", "group", "resource", "subresource", "namespace", "name")
+    required = (resource.get("fieldSelector") or {}).get("requirements") or ()
+    equal = [
+        FieldTerm(one.get("key") or "", one["values"][0])
+        for one in required
+        if one.get("operator") == "In" and len(one.get("values") or ()) == 1
+    ]
+    asked = {name: resource.get(name) or "" for name in names}
+    return Action(user, fields=FieldSelector(tuple(equal)), **asked)
 
 
 async def self_subject_rules_review(handlers: Handlers, call: Call) -> Response:
     """SelfSubjectRulesReview: what may I, all in all?"""
     obj = call.body(*call.kind).object
-    if not _spec(obj).get("namespace"):
+    namespace = _spec(obj).get("namespace")
+    if not namespace:
         raise errors.bad_request("no namespace on request")
-    authorizer = handlers.access.authorizer
-    rules = authorizer.rules(call.user) if authorizer else _ALL_RULES
-    return _answer(call, obj, rules | {"incomplete": False})
-
-
-_ALL_RULES: Object = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-}
+    known = await handlers.access.rules(call.user, namespace)
+    rules: list[Object] = msgspec.to_builtins(known.rules)
+    status: Object = {
+        "resourceRules": [rule for rule in rules if "resources" in rule],
+        "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
+        "incomplete": bool(known.problem),
+    }
+    problem = {"evaluationError": known.problem} if known.problem else {}
+    return _answer(call, obj, status | problem)
 
 
 def _invalid(call: Call, error: errors.FieldError) -> errors.ApiError:

@@ -17,7 +17,9 @@ from shepherd.api.resource import Object, Resource
 from shepherd.lib.certificates import Requested, RequestError, Subject
 from shepherd.lib.http import Response
 from shepherd.server import registry
+from shepherd.server.access import Access
 from shepherd.server.auth import ADMIN_GROUP, NODE_USER_PREFIX, NODES_GROUP
+from shepherd.server.authorization.actions import Action
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.handlers import Call, Handlers
 from shepherd.server.pki import Pki
@@ -92,6 +94,7 @@ async def _approval(handlers: Handlers, call: Call) -> registry.Merge:
     now = format_time(handlers.now())
     spec, signer = present.get("spec") or {}, handlers.access.signer
     name = spec.get("signerName") or ""
+    await _may_approve(call, name, handlers.access)
     certificate, failure = "", ""
     if signer and signer.signs(name):
         try:
@@ -118,6 +121,17 @@ async def _approval(handlers: Handlers, call: Call) -> registry.Merge:
         return new
 
     return merge
+
+
+async def _may_approve(call: Call, signer_name: str, access: Access) -> None:
+    """CertificateApproval: who approves must be allowed to do so for that signer, or for all of its
+    domain. Raises ApiError 403. Source: kubernetes plugin/pkg/admission/certificates/approval."""
+    for name in (signer_name, f"{signer_name.partition('/')[0]}/*"):
+        action = Action(call.user, "approve", call.route.group, "signers", name=name)
+        if (await access.decide(action)).allowed:
+            return
+    detail = f'user not permitted to approve requests with signerName "{signer_name}"'
+    raise errors.forbidden(call.route.group, call.route.resource.plural, call.route.name, detail)
 
 
 def _failed(message: str, now: str) -> Object:

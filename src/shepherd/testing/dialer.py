@@ -16,7 +16,7 @@ _SERVER = User("system:shepherd-server", (ADMIN_GROUP,))
 
 
 class NodeDialer:
-    """An `AgentDialer` to the agents of some machines, told apart by their addresses.
+    """An `AgentDialer` to the agents of some machines, told apart by address and port.
 
     What is none of them is `beyond`; without one, nothing is there: hollow pods answer nobody.
     """
@@ -27,9 +27,11 @@ class NodeDialer:
 
     async def send(self, origin: str, request: Request) -> Response:
         """Raises ConnectionError."""
-        host = urlsplit(origin).hostname
+        asked = urlsplit(origin)
         for machine in self._machines.values():
-            if machine.agent and machine.config.node_ip == host:
+            if machine.agent and (machine.config.node_ip, machine.agent.port) == (
+                asked.hostname, asked.port,
+            ):  # fmt: skip
                 return await machine.agent.handle(replace(request, peer=_SERVER))
         if self.beyond:
             return await self.beyond.send(origin, request)

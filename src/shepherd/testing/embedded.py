@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shepherd.api.errors import ApiError
@@ -17,12 +17,14 @@ from shepherd.lib.files import write_private
 from shepherd.lib.httpd import HttpServer, serve
 from shepherd.lib.machine import own_address
 from shepherd.run.dialer import SocketDialer
+from shepherd.server.config import ServerConfig
 from shepherd.server.pki import Pki
 from shepherd.server.proxy import streams_body
 from shepherd.store.base import ConflictError, Delete, Span
 from shepherd.testing.clock import IdleLoop, MovableClock
 from shepherd.testing.faults import Injector
 from shepherd.testing.parts import Parts, PartsConfig
+from shepherd.testing.ranges import Ranges
 from shepherd.testing.settings import Settings
 from shepherd.testing.wire import NO_FAULTS, Faults
 
@@ -42,7 +44,8 @@ class ClusterConfig:
 
     nodes: int = 1
     runtime: str = "hollow"
-    """`hollow` for simulated containers; `oci` for real ones, on one node and as root."""
+    """`hollow` for simulated containers; `oci` for real ones, as root, with all nodes on this
+    machine."""
     tls: bool = False
     """HTTPS, and clients that prove who they are. Plain HTTP is the default: every client is an
     administrator unless it shows a service account's token, and no keys need be made (a quarter
@@ -57,28 +60,42 @@ class ClusterConfig:
     def __post_init__(self) -> None:
         if self.runtime not in RUNTIMES:
             raise ValueError(f"runtime {self.runtime!r}: choose one of {', '.join(RUNTIMES)}")
-        if self.runtime == "oci" and self.nodes != 1:
-            raise ValueError("with runtime='oci' there is one node: this machine")
+
+    @property
+    def real(self) -> bool:
+        """Whether containers are."""
+        return self.runtime == "oci"
 
     @property
     def secure(self) -> bool:
-        return self.tls or self.runtime == "oci"
+        return self.tls or self.real
 
 
 class Embedded:
     """A cluster that runs."""
 
     def __init__(
-        self, group: asyncio.TaskGroup, directory: Path, loop: IdleLoop, config: ClusterConfig
+        self,
+        group: asyncio.TaskGroup,
+        directory: Path,
+        loop: IdleLoop,
+        config: ClusterConfig,
+        ranges: Ranges | None,
     ) -> None:
+        """`ranges` are for real containers: of addresses that the machine has for them."""
         self.clock = MovableClock(loop)
         self.directory = directory
         self._pki = _open_pki(directory / "pki", self.clock) if config.secure else None
+        server, controllers = ServerConfig(), ControllerConfig(ca=self._pki.ca if self._pki else "")
+        if ranges:
+            server = replace(server, pod_cidr=ranges.pods, service_cidr=ranges.services)
+            controllers = replace(controllers, pod_cidr=ranges.pods)
         self._parts_config = PartsConfig(
             seed=config.seed,
             faults=config.faults,
             pki=self._pki,
-            controllers=ControllerConfig(ca=self._pki.ca if self._pki else ""),
+            server=server,
+            controllers=controllers,
         )
         self.parts = Parts(group, directory, clock=self.clock, config=self._parts_config)
         wire = self.parts.wire("clients", None, config.client_faults)
@@ -96,12 +113,13 @@ class Embedded:
         tls = self._pki.serving_context() if self._pki else None
         self._httpd = await serve(self.faults.handle, HOST, ssl=tls, streamed=streams_body)
         self.settings = self._settings("default", "kubeconfig")
-        if self._config.runtime == "oci":
-            self._add_this_machine("n1")
         await self.start_nodes([f"n{number + 1}" for number in range(self._config.nodes)])
 
     async def start_nodes(self, names: Sequence[str]) -> None:
         """Return once pods can run on them."""
+        if self._config.real:
+            for name in names:
+                self._equip(name)
         for agent in [self.parts.start_node(name) for name in names]:
             await agent.ready()
         await self._schedulable(set(names))
@@ -124,15 +142,22 @@ class Embedded:
     async def stop(self) -> None:
         """End everything. Real containers are stopped gracefully; hollow ones just end."""
         await self._httpd.close(grace_seconds=0.1)
-        if self._config.runtime == "oci":
-            for machine in self.parts.nodes.values():
-                if machine.agent:
-                    await machine.agent.stop_pods()
+        if self._config.real:
+            async with asyncio.TaskGroup() as group:
+                for name in self.parts.nodes:
+                    group.create_task(self._stop_pods(name))
         await self.parts.stop()
         await self._beyond.close()
 
-    def _add_this_machine(self, name: str) -> None:
-        """As a node with real containers."""
+    async def _stop_pods(self, name: str) -> None:
+        await self.cut_off(name, False)
+        if not self.parts.nodes[name].agent:
+            await self.start_nodes([name])
+        if agent := self.parts.nodes[name].agent:
+            await agent.stop_pods()
+
+    def _equip(self, name: str) -> None:
+        """Give a node of this machine what the next agent runs real containers with."""
         from shepherd.run.containers import real_containers
 
         server = self._parts_config.server
@@ -142,7 +167,10 @@ class Embedded:
             service_cidr=server.service_cidr,
             clock=self.clock,
         )
-        self.parts.add_machine(name, runtime, dataplane, node_ip=own_address())
+        if machine := self.parts.nodes.get(name):
+            machine.runtime, machine.dataplane = runtime, dataplane
+        else:
+            self.parts.add_machine(name, runtime, dataplane, node_ip=own_address())
         self.parts.dialer.beyond = self._beyond
 
     # Namespaces

@@ -32,7 +32,7 @@ from shepherd.server.auth import (
     CredentialAuthenticator,
     InsecureAuthenticator,
 )
-from shepherd.server.authorization import BuiltinAuthorizer
+from shepherd.server.authorization.chain import authorizer
 from shepherd.server.config import ServerConfig
 from shepherd.server.pki import Pki
 from shepherd.server.signing import CertificateSigner
@@ -192,6 +192,8 @@ class Parts:
 
     async def lose_node(self, name: str) -> None:
         """The machine is gone, with all that ran on it."""
+        if agent := self.nodes[name].agent:
+            agent.discard_pods()
         await self.stop_agent(name)
         del self.nodes[name]
 
@@ -230,7 +232,7 @@ class Parts:
             clock=self.clock,
             random=self.random("server"),
             authenticator=proven if pki else InsecureAuthenticator(proven),
-            authorizer=BuiltinAuthorizer(self.store),
+            authorizer=authorizer(self.store),
             dialer=self.dialer,
             tokens=self._tokens,
             signer=CertificateSigner(pki) if pki else None,

@@ -6,11 +6,13 @@ import tempfile
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 from shepherd.testing.clock import IdleLoop
 from shepherd.testing.embedded import ClusterConfig, Embedded
+from shepherd.testing.ranges import claim
 
 T = TypeVar("T")
 
@@ -62,9 +64,10 @@ class ClusterThread:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, IdleLoop)
         self._loop = loop
-        async with asyncio.TaskGroup() as group:
-            self.cluster = Embedded(group, directory, loop, self._config)
-            await self.cluster.start()
-            self._ready.set_result(None)
-            await self._stop.wait()
-            await self.cluster.stop()
+        with claim() if self._config.real else nullcontext() as ranges:
+            async with asyncio.TaskGroup() as group:
+                self.cluster = Embedded(group, directory, loop, self._config, ranges)
+                await self.cluster.start()
+                self._ready.set_result(None)
+                await self._stop.wait()
+                await self.cluster.stop()

@@ -7,8 +7,9 @@ import pytest
 
 from shepherd.agent.env import environment, expand, service_links
 from shepherd.agent.pod_state import BoundPod
-from shepherd.agent.references import Lookup, Reference, UnresolvedError
+from shepherd.agent.references import Lookup, UnresolvedError
 from shepherd.api.objects import Container, Service
+from shepherd.api.references import Reference
 
 
 @pytest.mark.parametrize(

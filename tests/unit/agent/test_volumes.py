@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from shepherd.agent.pod_state import BoundPod
-from shepherd.agent.references import Lookup, Reference, UnresolvedError
+from shepherd.agent.references import Lookup, UnresolvedError
 from shepherd.agent.tokens import Wanted
 from shepherd.agent.volumes import (
     Facts,
@@ -20,6 +20,7 @@ from shepherd.agent.volumes import (
     write_files,
 )
 from shepherd.api.objects.pod import HostPathVolume, Volume
+from shepherd.api.references import Reference
 from shepherd.lib.clock import SystemClock
 from shepherd.runtime.hollow import HollowRuntime
 

@@ -82,6 +82,8 @@ class Cluster:
         self._patch = monkeypatch
         self._store = MemoryStore()
         self.agent = FakeAgent()
+        self.forbidden: set[str] = set()
+        """Paths that this user may not ask for."""
 
     @asynccontextmanager
     async def connect(self, session: Session) -> AsyncIterator[Client]:
@@ -95,7 +97,13 @@ class Cluster:
         )
         await server.start()
         session.server = "https://in.process"
-        yield Client(InProcessTransport(server.handle, ADMIN), on_warning=warn)
+
+        async def handle(request: Request) -> Response:
+            if request.path in self.forbidden:
+                return Response(403, {}, b'{"kind": "Status", "code": 403, "message": "no"}')
+            return await server.handle(request)
+
+        yield Client(InProcessTransport(handle, ADMIN), on_warning=warn)
 
     def __call__(self, *arguments: str, stdin: str = "") -> Result:
         """Run `sheepctl` with these arguments."""

@@ -6,7 +6,7 @@ from typing import Any
 from shepherd.api.kinds import CONFIG_MAP, POD
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Resource
-from shepherd.cli.reasons import conditions, lines, not_running, staying, unplaced
+from shepherd.cli.reasons import conditions, held_back, lines, not_running, staying, unplaced
 
 SITE = Resource("example.com", "v1", "Site", "sites")
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -43,6 +43,17 @@ def test_a_pending_pod_names_every_node_and_who_holds_the_port(sheepctl: Any) ->
         "NodeResourcesFit: Insufficient cpu (2 cpu asked for, 1 free)",
         "    n2: NodeResourcesFit: Insufficient cpu (2 cpu asked for, 1 free)",
     ]
+
+
+def test_who_may_not_see_the_nodes_reads_what_the_scheduler_said(sheepctl: Any) -> None:
+    unfit = {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.",
+    }  # fmt: skip
+    sheepctl.given("Pod", "p", spec=spec(), status={"conditions": [unfit]})
+    sheepctl.forbidden.add("/api/v1/nodes")
+    out = sheepctl("why", "pod/p").out
+    assert "0/3 nodes are available\n  - 1 Insufficient cpu\n  - 2 node(s) were" in out
 
 
 def test_what_a_pod_waits_for_besides_a_node() -> None:
@@ -96,6 +107,17 @@ def test_a_container_that_crashed_tells_how_and_a_silent_node_is_named() -> None
         "container a: Waiting (CrashLoopBackOff)",
         "  before that: Terminated (OOMKilled), exit code 137, <unknown> ago",
     ]
+
+
+def test_a_pod_that_its_node_has_not_begun_with_tells_the_nodes_warnings(sheepctl: Any) -> None:
+    sheepctl.given("Node", "n1", status=NODE)
+    pod = sheepctl.given("Pod", "p", spec=spec())
+    sheepctl.bind(pod, "n1")
+    assert "  node n1 has told nothing of it yet\n" in sheepctl("why", "pod/p").out
+    about = {"kind": "Pod", "namespace": "default", "name": "p", "uid": pod["metadata"]["uid"]}
+    told = {"type": "Warning", "reason": "FailedMount", "message": "no such ConfigMap"}
+    sheepctl.given("Event", "e", involvedObject=about, **told)
+    assert "  FailedMount: no such ConfigMap (" in sheepctl("why", "pod/p").out
 
 
 def test_a_deleted_object_names_finalizer_and_age(sheepctl: Any) -> None:
@@ -165,6 +187,17 @@ def test_what_is_well_has_nothing_against_it(sheepctl: Any) -> None:
     assert sheepctl("why", "cm/c").out == "configmap/c\n  nothing stands against it\n"
     result = sheepctl("why", "cm/none")
     assert (result.code, result.out) == (1, "")
+
+
+def test_what_the_spec_holds_back_and_an_unwell_phase_are_told(sheepctl: Any) -> None:
+    assert lines(held_back({"spec": {"suspend": True}})) == [
+        "it is suspended: spec.suspend is true"
+    ]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    sheepctl.given("PersistentVolumeClaim", "data", spec=claim, status={"phase": "Pending"})
+    out = sheepctl("why", "pvc/data").out
+    assert out == "persistentvolumeclaim/data: Pending\n  it is Pending: no cause is told\n"
+    assert lines(held_back({"status": {"phase": "Active"}})) == []
 
 
 def test_conditions_are_read_by_what_their_type_means() -> None:

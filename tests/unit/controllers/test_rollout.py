@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shepherd.api.objects import Deployment, ReplicaSet, decode
 from shepherd.controllers import rollout
-from shepherd.controllers.templates import template_hash
+from shepherd.controllers.templates import name_hash
 
 
 def deployment(replicas: int, surge: int | str = "25%", unavailable: int | str = "25%",
@@ -70,9 +70,9 @@ def test_the_new_replica_set_is_found_by_its_template_not_by_its_hash() -> None:
 
 
 def test_the_hash_names_a_template_and_a_collision_changes_it() -> None:
-    one = template_hash(template("a"), 0)
-    assert template_hash({**template("a")}, 0) == one
-    others = {template_hash(template("b"), 0), template_hash(template("a"), 1)}
+    one = name_hash(template("a"), 0)
+    assert name_hash({**template("a")}, 0) == one
+    others = {name_hash(template("b"), 0), name_hash(template("a"), 1)}
     assert one not in others
     assert len(one) == 10
 

@@ -288,3 +288,30 @@ async def test_policies_judge_no_policies(api: Any) -> None:
     await api.fails(422, "POST", MAPS, config())
     await api.ok("DELETE", f"{KINDS}/validatingadmissionpolicies/p")
     await api.ok("POST", MAPS, config())
+
+
+REQUESTS: list[tuple[str, str, Any, str]] = [
+    ("pods/exec", "p/exec?command=sh&container=c", None, "object.command == ['sh']"),
+    ("pods/portforward", "p/portforward?ports=80", None, "object.ports == [80]"),
+    ("pods/proxy", "p/proxy/a/b", None, "object.path == 'a/b'"),
+    ("pods/binding", "p/binding", {"target": {"name": "n"}}, "object.target.name == 'n'"),
+    ("*/eviction", "p/eviction", {}, "request.kind.kind == 'Eviction'"),
+]
+
+
+@pytest.mark.parametrize(("resource", "path", "body", "condition"), REQUESTS)
+async def test_what_is_done_with_a_pod_can_be_refused(
+    api: Any, resource: str, path: str, body: Any, condition: str
+) -> None:
+    rule = RULE | {"resources": [resource], "operations": ["CONNECT", "CREATE"]}
+    await policy(
+        api,
+        matchConstraints={"resourceRules": [rule]},
+        validations=[{"expression": f"!({condition})", "reason": "Forbidden"}],
+    )
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await api.ok("POST", pods, {"metadata": {"name": "p"}, "spec": spec})
+    method = "GET" if body is None else "POST"
+    status = await api.fails(403, method, f"{pods}/{path}", body)
+    assert status["message"].startswith("pods \"p\" is forbidden: ValidatingAdmissionPolicy 'p'")

@@ -1,4 +1,4 @@
-"""Who is asking, and what they may do."""
+"""Who is asking. (What they may do: authorization/.)"""
 
 import base64
 import json
@@ -8,18 +8,6 @@ from random import Random
 import pytest
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import (
-    CONFIG_MAP,
-    DEPLOYMENT,
-    EVENT,
-    LEASE,
-    NODE,
-    POD,
-    SECRET,
-    SERVICE,
-    SERVICE_ACCOUNT,
-)
-from shepherd.api.resource import Resource
 from shepherd.lib.http import Request, User
 from shepherd.server.auth import (
     ANONYMOUS,
@@ -27,14 +15,11 @@ from shepherd.server.auth import (
     InsecureAuthenticator,
     read_token_file,
 )
-from shepherd.server.authorization import BuiltinAuthorizer
 from shepherd.server.tokens import Binding, Named, ServiceAccountTokens, TokenError
 from shepherd.store.base import Delete, Put
 from shepherd.store.memory import MemoryStore
 
 ADMIN = User("shepherd-admin", ("system:masters",))
-N1 = User("system:node:n1", ("system:nodes", "system:authenticated"))
-ALICE = User("alice", ("system:authenticated",))
 
 
 class SetClock:
@@ -54,7 +39,7 @@ class SetClock:
 
 
 class Cluster:
-    """A store with an account, a pod on node n1 and one on n2; tokens, and both judges."""
+    """A store with an account and a pod; tokens, and who verifies them."""
 
     def __init__(self) -> None:
         self.clock = SetClock()
@@ -64,13 +49,11 @@ class Cluster:
         self._authenticator = CredentialAuthenticator(
             self.store, accounts=self.tokens, static=static
         )
-        self._authorizer = BuiltinAuthorizer(self.store)
 
     async def fill(self) -> None:
         await self.store.commit(
             Put("serviceaccounts/default/builder", b'{"metadata":{"uid":"sa-1"}}'),
             Put("pods/default/p1", b'{"metadata":{"uid":"p-1"},"spec":{"nodeName":"n1"}}'),
-            Put("pods/default/p2", b'{"metadata":{"uid":"p-2"},"spec":{"nodeName":"n2"}}'),
         )
 
     def token(self, *, pod: Named | None = None, seconds: float = 3600.0) -> str:
@@ -84,14 +67,6 @@ class Cluster:
         return await self._authenticator.authenticate(
             Request("GET", path, headers=headers, peer=peer)
         )
-
-    async def refusal(self, user: User, verb: str, resource: Resource, *target: str) -> str:
-        """What the user is told; empty = allowed."""
-        try:
-            await self._authorizer.authorize(user, verb, resource, *target)
-        except ApiError as error:
-            return error.message if error.code == 403 else f"not 403: {error.code}"
-        return ""
 
 
 @pytest.fixture
@@ -224,78 +199,6 @@ def test_a_static_token_file_gives_users_and_names_a_bad_line(tmp_path: Path) ->
 async def test_insecure_makes_everyone_administrator() -> None:
     user = await InsecureAuthenticator().authenticate(Request("GET", "/api"))
     assert "system:masters" in user.groups
-
-
-# What
-
-
-async def test_administrators_may_do_everything(cluster: Cluster) -> None:
-    assert not await cluster.refusal(ADMIN, "deletecollection", SECRET, "kube-system")
-
-
-async def test_others_are_told_what_they_cannot_do_in_upstreams_words(cluster: Cluster) -> None:
-    assert await cluster.refusal(ALICE, "list", POD) == (
-        'pods is forbidden: User "alice" cannot list resource "pods" in API group "" '
-        "at the cluster scope"
-    )
-    assert await cluster.refusal(ALICE, "update", DEPLOYMENT, "shop", "web", "scale") == (
-        'deployments.apps "web" is forbidden: User "alice" cannot update resource '
-        '"deployments/scale" in API group "apps" in the namespace "shop"'
-    )
-
-
-NODE_MAY = [
-    ("list", POD, "", "", ""),
-    ("watch", POD, "", "", ""),
-    ("patch", POD, "default", "p1", "status"),
-    ("update", POD, "default", "p1", "status"),
-    ("delete", POD, "default", "p1", ""),
-    ("delete", POD, "default", "gone", ""),
-    ("create", NODE, "", "", ""),
-    ("get", NODE, "", "n2", ""),
-    ("patch", NODE, "", "n1", "status"),
-    ("update", NODE, "", "n1", ""),
-    ("update", LEASE, "kube-node-lease", "n1", ""),
-    ("create", LEASE, "kube-node-lease", "", ""),
-    ("create", EVENT, "default", "", ""),
-    ("patch", EVENT, "default", "e", ""),
-    ("watch", SERVICE, "", "", ""),
-    ("get", CONFIG_MAP, "default", "c", ""),
-    ("watch", SECRET, "default", "s", ""),
-    ("create", SERVICE_ACCOUNT, "default", "builder", "token"),
-]
-NODE_MAY_NOT = [
-    ("patch", POD, "default", "p2", "status"),
-    ("delete", POD, "default", "p2", ""),
-    ("patch", POD, "default", "p1", ""),
-    ("create", POD, "default", "", ""),
-    ("create", POD, "default", "p1", "binding"),
-    ("deletecollection", POD, "default", "", ""),
-    ("patch", NODE, "", "n2", "status"),
-    ("delete", NODE, "", "n1", ""),
-    ("update", LEASE, "kube-node-lease", "n2", ""),
-    ("update", LEASE, "default", "n1", ""),
-    ("list", LEASE, "kube-node-lease", "", ""),
-    ("list", SECRET, "", "", ""),
-    ("update", SECRET, "default", "s", ""),
-    ("delete", EVENT, "default", "e", ""),
-    ("list", DEPLOYMENT, "", "", ""),
-    ("create", SERVICE_ACCOUNT, "default", "builder", ""),
-]
-
-
-@pytest.mark.parametrize("asked", NODE_MAY, ids=lambda asked: "-".join(map(str, asked[::2])))
-async def test_a_node_may_do_its_work(
-    cluster: Cluster, asked: tuple[str, Resource, str, str, str]
-) -> None:
-    assert await cluster.refusal(N1, *asked) == ""
-
-
-@pytest.mark.parametrize("asked", NODE_MAY_NOT, ids=lambda asked: f"{asked[0]}-{asked[1].plural}")
-async def test_a_node_may_not_do_anothers_work(
-    cluster: Cluster, asked: tuple[str, Resource, str, str, str]
-) -> None:
-    assert 'User "system:node:n1" cannot' in await cluster.refusal(N1, *asked)
 
 
 @pytest.mark.parametrize(

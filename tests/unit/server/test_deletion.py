@@ -1,5 +1,6 @@
 """DELETE: at once, after a grace period, or when the last finalizer is gone."""
 
+import re
 from typing import Any
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -70,6 +71,18 @@ async def test_finalizers_hold_an_object_until_the_last_is_gone(api: Any) -> Non
     await api.ok("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}}, **MERGE)
     await api.fails(404, "GET", f"{CONFIG_MAPS}/a")
     assert await events.take(2) == [("MODIFIED", "a"), ("DELETED", "a")]
+
+
+async def test_who_deletes_again_is_told_who_holds_it_and_for_how_long(api: Any) -> None:
+    """zalando-incubator/kopf#75; ray-project/ray#21684: the operator is gone, its finalizer is
+    not, and nothing says so."""
+    body = {"metadata": {"name": "a", "finalizers": ["x.io/one"]}}
+    await api.ok("POST", CONFIG_MAPS, body)
+    first = await api.ask("DELETE", f"{CONFIG_MAPS}/a")
+    assert "warning" not in first.headers
+    again = await api.ask("DELETE", f"{CONFIG_MAPS}/a")
+    text = r'299 - "metadata.deletionTimestamp: set \ds ago; .* finalizers are taken off: x.io/one"'
+    assert re.fullmatch(text, again.headers["warning"])
 
 
 async def test_propagation_leaves_its_finalizer_to_the_garbage_collector(api: Any) -> None:

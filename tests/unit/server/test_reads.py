@@ -39,8 +39,8 @@ async def test_pages_are_of_one_snapshot(api: Any) -> None:
 
 
 async def test_a_token_outlives_compaction_as_an_inconsistent_one(api: Any) -> None:
-    """kubernetes/kubernetes#66981, #67284; folio-pro/kdashboard#70; kubernetes-
-    client/python#953: the whole list failed."""
+    """kubernetes/kubernetes#66981, #67284; folio-pro/kdashboard#70;
+    kubernetes-client/python#953: the whole list failed."""
     await make(api, 4)
     first = await api.ok("GET", f"{CONFIG_MAPS}?limit=2")
     await api.ok("DELETE", f"{CONFIG_MAPS}/c2")

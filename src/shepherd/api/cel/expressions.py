@@ -11,12 +11,17 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from shepherd.api.cel.estimate import CheckError, Estimator, Found
 from shepherd.api.cel.library import FUNCTIONS
 from shepherd.api.cel.objects import as_maps
-from shepherd.api.cel.texts import blanked, outside
+from shepherd.api.cel.shapes import Shape
+from shepherd.api.cel.syntax import read_tree
+from shepherd.api.cel.texts import blanked, closing, outside
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
+
+    from shepherd.api.cel.budget import Budget
 
 MAX_LENGTH = 16 * 1024
 """Of an expression in bytes."""
@@ -28,6 +33,9 @@ _MISSING = re.compile(r'Key not found in map : "?(?P<key>.*?)"?')
 _OLD = re.compile(r"\boldSelf\b")
 _RENAMED = re.compile(r"\.\s*(indexOf|lastIndexOf)\b")
 """Of strings and of lists, which the library cannot tell apart: ours take both."""
+_LOOPS = re.compile(
+    r"\.\s*(all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(|\b(sets|lists)\s*\."
+)
 _OPTIONAL = re.compile(r"\.\s*validate\s*\(|\bformat\.named\s*\(")
 
 
@@ -77,13 +85,30 @@ def _environment(variables: tuple[str, ...]) -> "cel.Env":
 class Expression:
     """A compiled expression over some variables, all of them of any type."""
 
-    def __init__(self, compiled: "cel.Expression") -> None:
+    def __init__(self, compiled: "cel.Expression", text: str) -> None:
         self._compiled = compiled
+        self._text = text
+        self.loops = bool(_LOOPS.search(blanked(text)))
+        """It may look at the same thing more than once."""
 
     @property
     def returns(self) -> str:
         """Its static type: BOOL, STRING, LIST, MAP, DYN..."""
         return str(self._compiled.return_type().name()).partition("<")[0]
+
+    def estimate(self, shapes: Mapping[str, Shape]) -> Found:
+        """What its value and its cost can be, given what each variable is. Raises CelError."""
+        try:
+            return Estimator(read_tree(self._compiled.serialize()), self._text, shapes).estimate()
+        except CheckError as error:
+            raise CelError(f"compilation failed: {error}") from None
+
+    def fitted(self, shapes: Mapping[str, Shape]) -> str:
+        """Its text, with conversions where `Shape.format` asks for them. Raises CelError."""
+        try:
+            return Estimator(read_tree(self._compiled.serialize()), self._text, shapes).fitted()
+        except CheckError as error:
+            raise CelError(f"compilation failed: {error}") from None
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Its value, given that of each variable. Raises CelError."""
@@ -104,7 +129,7 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
     text = outside(text, lambda part: _RENAMED.sub(r".any_\1", part))
     text = as_maps(_taking_first(text))
     try:
-        return Expression(_environment(variables).compile(text))
+        return Expression(_environment(variables).compile(text), text)
     except RuntimeError as error:
         raise CelError(f"compilation failed: {_plain(str(error))}") from None
 
@@ -112,19 +137,34 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
 class Rule:
     """A compiled expression over `self` and `oldSelf`."""
 
-    def __init__(self, text: str, *, optional_old: bool) -> None:
-        self.uses_old = bool(_OLD.search(blanked(text)))
-        if optional_old:
-            text = outside(text, lambda part: _OLD.sub("oldSelf[?0]", part))
-        self._expression = compile_expression(text, _RULE)
+    def __init__(self, expression: Expression, *, uses_old: bool, optional_old: bool) -> None:
+        self._expression = expression
+        self._optional_old = optional_old
+        self.uses_old = uses_old
 
-    @property
-    def returns(self) -> str:
-        return self._expression.returns
+    def fitted(self, shape: Shape) -> "Rule":
+        """The same for a `self` some of whose texts are to be seen as times, durations, bytes.
 
-    def evaluate(self, value: Any, old: Any = None) -> Any:
+        Raises CelError.
+        """
+        text = self._expression.fitted(self._shapes(shape))
+        fitted = compile_expression(text, _RULE)
+        return Rule(fitted, uses_old=self.uses_old, optional_old=self._optional_old)
+
+    def estimate(self, shape: Shape) -> Found:
+        """What its value and its cost can be, given what `self` is. Raises CelError."""
+        return self._expression.estimate(self._shapes(shape))
+
+    def _shapes(self, shape: Shape) -> dict[str, Shape]:
+        old = Shape("list", 1, item=shape) if self._optional_old else shape
+        return {"self": shape, "oldSelf": old}
+
+    def evaluate(self, value: Any, old: Any = None, budget: "Budget | None" = None) -> Any:
         """Its value. Raises CelError."""
-        return self._expression.evaluate({"self": value, "oldSelf": old})
+        values = {"self": value, "oldSelf": old}
+        if budget:
+            budget.charge(self._expression, values)
+        return self._expression.evaluate(values)
 
 
 @lru_cache(maxsize=4096)
@@ -134,7 +174,10 @@ def compile_rule(text: str, *, optional_old: bool = False) -> Rule:
     With `optional_old` the expression sees `oldSelf` as an optional value. The library has no way
     to pass one, so it is given a list of none or one (whose `optional` its first item is).
     """
-    return Rule(text, optional_old=optional_old)
+    uses_old = bool(_OLD.search(blanked(text)))
+    if optional_old:
+        text = outside(text, lambda part: _OLD.sub("oldSelf[?0]", part))
+    return Rule(compile_expression(text, _RULE), uses_old=uses_old, optional_old=optional_old)
 
 
 def _taking_first(text: str) -> str:
@@ -142,15 +185,10 @@ def _taking_first(text: str) -> str:
 
     Ours answer a list of none or one, whose `optional` its first item is.
     """
-    blank = blanked(text)
-    for match in reversed(list(_OPTIONAL.finditer(blank))):
-        depth, at = 1, match.end()
-        while at < len(blank) and depth:
-            depth += {"(": 1, ")": -1}.get(blank[at], 0)
-            at += 1
+    for match in reversed(list(_OPTIONAL.finditer(blanked(text)))):
+        end = closing(text, match.end() - 1) or len(text)
         called = match.group().replace("validate", "any_validate")
-        text = text[: match.start()] + called + text[match.end() : at] + "[?0]" + text[at:]
-        blank = blank[:at] + " " * 4 + blank[at:]
+        text = text[: match.start()] + called + text[match.end() : end] + "[?0]" + text[end:]
     return text
 
 

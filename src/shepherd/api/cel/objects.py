@@ -6,12 +6,11 @@ them. Source: apiserver pkg/cel/mutation.
 
 import re
 
-from shepherd.api.cel.texts import blanked
+from shepherd.api.cel.names import plain
+from shepherd.api.cel.texts import DEPTH, blanked
 
 _HEAD = re.compile(r"(?<![\w.])(?:Object|JSONPatch)(?:\s*\.\s*\w+)*\s*(?=\{)")
 _FIELD = re.compile(r"\s*(\??)\s*([A-Za-z_]\w*)\s*(?=:)")
-_DEPTH = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
-_ESCAPED = (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__"))
 
 
 def as_maps(text: str) -> str:
@@ -32,20 +31,11 @@ def _fields(bare: str, brace: int) -> list[tuple[int, int, str]]:
     depth, at = 0, brace
     while at < len(bare):
         char = bare[at]
-        depth += _DEPTH.get(char, 0)
+        depth += DEPTH.get(char, 0)
         if depth == 0:
             break
         at += 1
         if depth == 1 and char in "{," and (field := _FIELD.match(bare, at)):
-            found.append((*field.span(), f'{field[1]}"{_plain(field[2])}"'))
+            found.append((*field.span(), f'{field[1]}"{plain(field[2])}"'))
             at = field.end()
     return found
-
-
-def _plain(name: str) -> str:
-    """A field's name without the marks that CEL needs."""
-    for written, meant in _ESCAPED:
-        name = name.replace(written, meant)
-    if len(name) > 4 and name.startswith("__") and name.endswith("__"):
-        return name[2:-2]
-    return name

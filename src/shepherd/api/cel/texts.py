@@ -10,9 +10,23 @@ LITERAL = re.compile(
 )
 
 
+DEPTH = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+"""What each bracket does to the depth of nesting."""
+
+
 def blanked(text: str) -> str:
     """`text` with spaces in place of its string literals; as long as before."""
     return LITERAL.sub(lambda found: " " * len(found.group()), text)
+
+
+def closing(text: str, start: int) -> int:
+    """Behind the bracket that closes the one at `start`; 0 if none does."""
+    depth = 0
+    for at, char in enumerate(blanked(text)[start:], start):
+        depth += DEPTH.get(char, 0)
+        if depth == 0:
+            return at + 1
+    return 0
 
 
 def outside(text: str, change: Callable[[str], str]) -> str:

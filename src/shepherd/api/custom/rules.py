@@ -12,48 +12,31 @@ from typing import Any
 
 from shepherd.api import errors
 from shepherd.api.cel import expressions as cel
+from shepherd.api.cel.budget import Budget, BudgetError
+from shepherd.api.cel.names import escaped
+from shepherd.api.cel.shapes import DYN, shape_of
 from shepherd.api.custom.structural import ABSENT, Structural
 from shepherd.api.errors import FieldError
 from shepherd.api.patch import same
 from shepherd.api.resource import Object
 
-MAX_RULES = 10_000
-"""Rules that one object may make us evaluate: over all items of its lists."""
-
 _BLOCKING = (
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
     "FieldValueTypeInvalid",
 )  # fmt: skip
-_KEYWORDS = frozenset(
-    {
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for",
-        "function", "if", "import", "let", "loop", "package", "namespace", "return", "var",
-        "void", "while",
-    }
-)  # fmt: skip
-_ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
-
-
-def escaped(name: str) -> str:
-    """A property's name as rules write it: `foo-bar` is `foo__dash__bar`."""
-    if name in _KEYWORDS:
-        return f"__{name}__"
-    for text, written in _ESCAPES:
-        name = name.replace(text, written)
-    return name
 
 
 class Rule:
     """One entry of x-kubernetes-validations, compiled when first used."""
 
-    def __init__(self, rule: Object, of_scalar: bool) -> None:
+    def __init__(self, rule: Object, node: Structural) -> None:
         self.text: str = rule["rule"].strip()
         self._message: str = rule.get("message", "").strip()
         self._message_expression: str = rule.get("messageExpression", "").strip()
         self._reason: str = rule.get("reason") or "FieldValueInvalid"
         self._field: str = rule.get("fieldPath", "").strip()
         self._optional_old: bool = rule.get("optionalOldSelf", False)
-        self._of_scalar = of_scalar
+        self._node = node
 
     @cached_property
     def uses_old(self) -> bool:
@@ -61,15 +44,24 @@ class Rule:
 
     @cached_property
     def _expression(self) -> cel.Rule:
-        return cel.compile_rule(self.text, optional_old=self._optional_old)
+        return self._compiled(self.text)
 
-    def check(self, value: Any, path: str, old: Any) -> FieldError | None:
-        """What the rule says against `value`."""
+    def _compiled(self, text: str) -> cel.Rule:
+        """Raises CelError."""
+        rule = cel.compile_rule(text, optional_old=self._optional_old)
+        if self._node.converts:
+            return rule.fitted(shape_of(self._node.schema, resource=self._node.resource) or DYN)
+        return rule
+
+    def check(self, value: Any, path: str, old: Any, budget: Budget) -> FieldError | None:
+        """What the rule says against `value`. Raises BudgetError."""
         try:
             expression = self._expression
             if expression.uses_old and old is ABSENT and not self._optional_old:
                 return None
-            passed = expression.evaluate(value, self._given(old))
+            passed = expression.evaluate(value, self._given(old), budget)
+        except BudgetError:
+            raise
         except cel.CelError as error:
             return self._error(path, value, f"{error} evaluating rule: {self.text}")
         return None if passed is True else self._error(path, value, self._detail(value, old))
@@ -82,9 +74,7 @@ class Rule:
     def _detail(self, value: Any, old: Any) -> str:
         if self._message_expression:
             try:
-                expression = cel.compile_rule(
-                    self._message_expression, optional_old=self._optional_old
-                )
+                expression = self._compiled(self._message_expression)
                 text = expression.evaluate(value, self._given(old))
             except cel.CelError:
                 text = ""
@@ -101,7 +91,7 @@ class Rule:
                 return errors.required(path, detail)
             case "FieldValueDuplicate":
                 return errors.duplicate(path, value)
-        if self._of_scalar:
+        if self._node.type not in ("object", "array"):
             return errors.invalid_value(path, value, detail)
         return FieldError("FieldValueInvalid", path, f"Invalid value: {detail}")
 
@@ -121,8 +111,7 @@ class Rules:
 
     def __init__(self, node: Structural) -> None:
         self._node = node
-        scalar = node.type not in ("object", "array")
-        self._rules = [Rule(rule, scalar) for rule in node.rules]
+        self._rules = [Rule(rule, node) for rule in node.rules]
         self._properties = {name: Rules(part) for name, part in node.properties.items()}
         self._additional = Rules(node.additional) if node.additional else None
         self._items = Rules(node.items) if node.items else None
@@ -137,31 +126,29 @@ class Rules:
     def check(self, value: Any, old: Any, path: str = "") -> list[FieldError]:
         """What the rules say against `value`. Never raises."""
         found: list[FieldError] = []
-        budget = MAX_RULES
+        if self.empty:
+            return found
+        budget = Budget(value)
         pending = [_Part(value, path, old, self)]
         while pending:
             part = pending.pop()
             if part.value is None:
                 continue
-            budget -= len(part.node._rules)
-            if budget < 0:
-                detail = (
-                    "validation failed due to running out of cost budget, "
-                    "no further validation rules will be run"
-                )
-                return [*found, FieldError("FieldValueInvalid", part.path, detail)]
-            found += part.node._own(part.value, part.path, part.old)
+            try:
+                found.extend(part.node._own(part.value, part.path, part.old, budget))
+            except BudgetError as error:
+                return [*found, FieldError("FieldValueInvalid", part.path, str(error))]
             pending += part.node._children(part.value, part.path, part.old)
         return found
 
-    def _own(self, value: Any, path: str, old: Any) -> Iterator[FieldError]:
+    def _own(self, value: Any, path: str, old: Any, budget: Budget) -> Iterator[FieldError]:
         if not self._rules:
             return
         shown = self._as_cel(value)
         before = ABSENT if old is ABSENT or old is None else self._as_cel(old)
         unchanged = old is not ABSENT and value == old and same(value, old)
         for rule in self._rules:
-            problem = rule.check(shown, path, before)
+            problem = rule.check(shown, path, before, budget)
             if problem and not (unchanged and not rule.uses_old):
                 yield problem
 

@@ -11,6 +11,7 @@ from typing import Any
 from shepherd.api import errors
 from shepherd.api.cel import expressions as cel
 from shepherd.api.check import WrongType
+from shepherd.api.custom.rulechecks import check_rules
 from shepherd.api.custom.rules import Rules
 from shepherd.api.custom.structural import ABSENT, Structural
 from shepherd.api.errors import FieldError
@@ -66,7 +67,7 @@ def check_schema(schema: Object, path: str) -> list[FieldError]:
     if found:
         return found
     found = list(_defaults(schema, path))
-    return found or list(_rules(schema, path, correlated=True))
+    return found or check_rules(schema, path)
 
 
 def _too_deep(schema: Object) -> bool:
@@ -290,7 +291,7 @@ def _outside(path: str) -> str:
 # -- defaults and rules ------------------------------------------------------------------------
 
 
-def _children(schema: Object, path: str) -> Iterator[tuple[str, str, Object]]:
+def children(schema: Object, path: str) -> Iterator[tuple[str, str, Object]]:
     """(how, path, schema) of the nodes right below: property, value or item."""
     for name, part in (schema.get("properties") or {}).items():
         yield "property", f"{path}.properties[{name}]", part
@@ -315,56 +316,5 @@ def _defaults(schema: Object, path: str) -> Iterator[FieldError]:
         found: list[FieldError] = []
         node.validate(value, place, found)
         yield from found or Rules(node).check(value, ABSENT, place)
-    for _, place, part in _children(schema, path):
+    for _, place, part in children(schema, path):
         yield from _defaults(part, place)
-
-
-def _rules(schema: Object, path: str, *, correlated: bool) -> Iterator[FieldError]:
-    """Each rule must compile; only nodes that can be told apart in the old object have oldSelf."""
-    for at, rule in enumerate(schema.get(_RULE) or ()):
-        yield from _rule(rule, f"{path}.{_RULE}[{at}]", correlated)
-    for how, place, part in _children(schema, path):
-        below = correlated
-        if how == "item":
-            below = correlated and schema.get(_LISTS) == "map"
-        elif schema.get(_MAPS) == "atomic":
-            below = False
-        yield from _rules(part, place, correlated=below)
-
-
-def _rule(rule: Object, path: str, correlated: bool) -> Iterator[FieldError]:
-    text, message = rule.get("rule", ""), rule.get("message", "")
-    if not text.strip():
-        yield errors.required(f"{path}.rule", "rule is not specified")
-        return
-    if message and not message.strip():
-        yield errors.invalid_value(f"{path}.message", message, "must be non-empty if specified")
-    elif "\n" in message.strip():
-        yield errors.invalid_value(f"{path}.message", message, "must not contain line breaks")
-    elif "\n" in text.strip() and not message.strip():
-        detail = "message must be specified if rule contains line breaks"
-        yield errors.required(f"{path}.message", detail)
-    reasons = [f"FieldValue{name}" for name in ("Duplicate", "Forbidden", "Invalid", "Required")]
-    if rule.get("reason") and rule["reason"] not in reasons:
-        yield errors.not_supported(f"{path}.reason", rule["reason"], reasons)
-    optional = rule.get("optionalOldSelf", False)
-    try:
-        compiled = cel.compile_rule(text.strip(), optional_old=optional)
-    except cel.CelError as error:
-        yield errors.invalid_value(f"{path}.rule", rule, str(error))
-        return
-    if compiled.returns not in ("BOOL", "DYN"):
-        detail = "compilation failed: must evaluate to a bool"
-        yield errors.invalid_value(f"{path}.rule", rule, detail)
-    if compiled.uses_old and not correlated:
-        detail = "oldSelf cannot be used on the uncorrelatable portion of the schema"
-        yield errors.invalid_value(f"{path}.rule", text, detail)
-    if optional and not compiled.uses_old:
-        detail = "may not be set if oldSelf is not used in rule"
-        yield errors.invalid_value(f"{path}.optionalOldSelf", True, detail)
-    if expression := rule.get("messageExpression", "").strip():
-        try:
-            if cel.compile_rule(expression, optional_old=optional).returns not in ("STRING", "DYN"):
-                raise cel.CelError("messageExpression must evaluate to a string")
-        except cel.CelError as error:
-            yield errors.invalid_value(f"{path}.messageExpression", rule, str(error))

@@ -8,6 +8,7 @@ Kubernetes API with CustomResourceDefinitions"; apiextensions-apiserver pkg/apis
 from copy import deepcopy
 from typing import Any
 
+from shepherd.api.cel.shapes import FORMATS
 from shepherd.api.check import MAX_UNKNOWN, check
 from shepherd.api.custom.values import ValueRules, json_type
 from shepherd.api.errors import FieldError, duplicate, required, type_invalid
@@ -24,6 +25,7 @@ class Structural:
     """One node of a schema. `resource`: it describes a whole object, with its metadata."""
 
     def __init__(self, schema: Object, *, resource: bool = False) -> None:
+        self.schema = schema
         self.type: str = schema.get("type", "")
         self.nullable: bool = schema.get("nullable", False)
         self.embedded: bool = schema.get("x-kubernetes-embedded-resource", False)
@@ -56,6 +58,9 @@ class Structural:
             part.fills for part in (*self.properties.values(), self.additional, self.items) if part
         )
         """Somewhere in it is a default."""
+        below = [part for part in (*self.properties.values(), self.additional, self.items) if part]
+        self.converts: bool = schema.get("format") in FORMATS or any(p.converts for p in below)
+        """Somewhere in it is a text that rules see as a time, a duration or bytes."""
 
     @property
     def holds_more(self) -> bool:

@@ -7,7 +7,11 @@ from shepherd.api.kinds.deployments import validate_share
 from shepherd.api.kinds.podspec import default_template
 from shepherd.api.kinds.podwarnings import template_warnings
 from shepherd.api.kinds.shape import child, fill
-from shepherd.api.kinds.workloads import validate_workload, validate_workload_update
+from shepherd.api.kinds.workloads import (
+    surge_warnings,
+    validate_workload,
+    validate_workload_update,
+)
 from shepherd.api.resource import Column, Object, Resource
 
 _COUNTERS = (
@@ -49,6 +53,11 @@ def _validate_strategy(spec: Object) -> Errors:
         yield invalid_value(f"{at}.maxSurge", surge, "may not be set when maxUnavailable is non-0")
 
 
+def _warnings(daemon_set: Object) -> list[str]:
+    spec = daemon_set.get("spec") or {}
+    return template_warnings(spec.get("template")) + surge_warnings(spec, "updateStrategy")
+
+
 DAEMON_SET = Resource(
     group="apps",
     version="v1",
@@ -75,5 +84,5 @@ DAEMON_SET = Resource(
     default=_default,
     validate=_validate,
     validate_update=validate_workload_update,
-    warnings=lambda obj: template_warnings(value_at(obj, "spec.template")),
+    warnings=_warnings,
 )

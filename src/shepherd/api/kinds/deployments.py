@@ -9,7 +9,11 @@ from shepherd.api.kinds.checks import Errors, at_least, needed, one_of
 from shepherd.api.kinds.podspec import default_template
 from shepherd.api.kinds.podwarnings import template_warnings
 from shepherd.api.kinds.shape import child, fill
-from shepherd.api.kinds.workloads import validate_workload, validate_workload_update
+from shepherd.api.kinds.workloads import (
+    surge_warnings,
+    validate_workload,
+    validate_workload_update,
+)
 from shepherd.api.resource import Column, Object, Resource
 
 
@@ -77,23 +81,7 @@ def validate_share(path: str, share: Any) -> Errors:
 
 def _warnings(deployment: Object) -> list[str]:
     spec = deployment.get("spec") or {}
-    return template_warnings(spec.get("template")) + _surge_warnings(spec)
-
-
-def _surge_warnings(spec: Object) -> list[str]:
-    """A new pod that wants the host port of the old one waits for it, maybe for ever."""
-    strategy = spec.get("strategy") or {}
-    surge = (strategy.get("rollingUpdate") or {}).get("maxSurge")
-    if strategy.get("type") != "RollingUpdate" or surge in (0, "0%"):
-        return []
-    containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or ()
-    ports = [port for container in containers for port in container.get("ports") or ()]
-    if not any(port.get("hostPort") for port in ports):
-        return []
-    return [
-        "spec.strategy.rollingUpdate.maxSurge: pods with a hostPort cannot share a node, so a "
-        "rollout waits for a free node; set maxSurge to 0 or the strategy to Recreate"
-    ]
+    return template_warnings(spec.get("template")) + surge_warnings(spec, "strategy")
 
 
 def _ready(deployment: Object, now: float) -> str:

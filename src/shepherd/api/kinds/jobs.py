@@ -22,11 +22,13 @@ from shepherd.api.kinds.cells import (
 )
 from shepherd.api.kinds.checks import Errors, absent, at_least, immutable, one_of
 from shepherd.api.kinds.cron import Schedule, time_zone
+from shepherd.api.kinds.jobpolicies import validate_failure_policy, validate_success_policy
 from shepherd.api.kinds.podrules import validate_pods, validate_template
 from shepherd.api.kinds.podspec import default_template
 from shepherd.api.kinds.podwarnings import template_warnings
 from shepherd.api.kinds.shape import child, fill
 from shepherd.api.meta import parse_time
+from shepherd.api.names import dns1123_label
 from shepherd.api.resource import Column, Object, Resource
 
 UID_LABEL = "batch.kubernetes.io/controller-uid"
@@ -34,6 +36,8 @@ NAME_LABEL = "batch.kubernetes.io/job-name"
 _OLD_LABELS = {UID_LABEL: "controller-uid", NAME_LABEL: "job-name"}
 _POLICIES = ("OnFailure", "Never")
 _NO_LIMIT = 2**31 - 1
+_LONGEST_MANAGER = 63
+_MOST_PARALLEL = 100_000
 _LONGEST_CRON_JOB = 52
 """Of the name: the 11 characters of its jobs' suffix must still fit a label."""
 
@@ -65,9 +69,15 @@ def _prepare_job(job: Object, old: Object | None) -> None:
         return
     labels = child(child(template, "metadata"), "labels")
     uid, name = metadata.get("uid") or "", metadata.get("name") or ""
-    for label, value in ((UID_LABEL, uid), (NAME_LABEL, name)):
-        labels[label] = labels[_OLD_LABELS[label]] = value
-    child(child(spec, "selector"), "matchLabels")[UID_LABEL] = uid
+    for label, value in _generated(uid, name).items():
+        labels.setdefault(label, value)
+    child(child(spec, "selector"), "matchLabels").setdefault(UID_LABEL, uid)
+
+
+def _generated(uid: str, name: str) -> dict[str, str]:
+    """The labels by which a job finds its pods; validation refuses others in their place."""
+    labels = {UID_LABEL: uid, NAME_LABEL: name}
+    return labels | {_OLD_LABELS[label]: value for label, value in labels.items()}
 
 
 def _validate_job(job: Object) -> list[FieldError]:
@@ -75,7 +85,43 @@ def _validate_job(job: Object) -> list[FieldError]:
     found = list(_validate_job_spec(spec, "spec"))
     if spec.get("manualSelector") and not spec.get("selector"):
         return [*found, required("spec.selector")]
-    return [*found, *validate_template(spec, "job", _POLICIES)]
+    return [
+        *found,
+        *_validate_generated(job),
+        *_validate_host_names(job),
+        *validate_template(spec, "job", _POLICIES),
+    ]
+
+
+def _validate_generated(job: Object) -> Errors:
+    """That who copies a job with all that was generated for it is told so."""
+    spec, metadata = job.get("spec") or {}, job.get("metadata") or {}
+    uid = metadata.get("uid")
+    if spec.get("manualSelector") or not uid:
+        return
+    wanted = _generated(uid, metadata.get("name") or "")
+    labels = value_at(spec, "template.metadata.labels") or {}
+    at = "spec.template.metadata.labels"
+    for label, value in wanted.items():
+        if label not in labels:
+            yield required(f"{at}[{label}]", f"must be '{value}'")
+        elif labels[label] != value:
+            yield invalid_value(f"{at}[{label}]", labels, f"must be '{value}'")
+    chosen = value_at(spec, "selector.matchLabels") or {}
+    if any(wanted.get(label) != value for label, value in chosen.items()):
+        detail = "`selector` not auto-generated"
+        yield invalid_value("spec.selector", spec["selector"], detail)
+
+
+def _validate_host_names(job: Object) -> Errors:
+    """A pod of an indexed job is named after job and index."""
+    completions = value_at(job, "spec.completions")
+    if value_at(job, "spec.completionMode") == "Indexed" and completions:
+        name = value_at(job, "metadata.name") or ""
+        longest = f"{name}-{completions - 1}"
+        if dns1123_label(longest):
+            detail = f"will not able to create pod with invalid DNS label: {longest}"
+            yield invalid_value("metadata.name", name, detail)
 
 
 def _validate_job_spec(spec: Object, path: str) -> Errors:
@@ -84,17 +130,45 @@ def _validate_job_spec(spec: Object, path: str) -> Errors:
         "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
     ):  # fmt: skip
         yield from at_least(f"{path}.{name}", spec.get(name))
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    manager = spec.get("managedBy")
+    if manager is not None and ("/" not in manager or len(manager) > _LONGEST_MANAGER):
+        detail = f"must be a domain-prefixed path of at most {_LONGEST_MANAGER} characters"
+        yield invalid_value(f"{path}.managedBy", manager, f"{detail} (such as acme.io/foo)")
     mode = spec.get("completionMode")
     yield from one_of(f"{path}.completionMode", mode, ("Indexed", "NonIndexed"))
+    yield from _validate_indexed(spec, path) if mode == "Indexed" else _without_indexes(spec, path)
+    allowed: tuple[str, ...] = ("Failed", "TerminatingOrFailed")
+    if spec.get("podFailurePolicy") is not None:
+        yield from validate_failure_policy(spec, f"{path}.podFailurePolicy")
+        policy = value_at(spec, "template.spec.restartPolicy")
+        if policy == "OnFailure":
+            detail = 'only "Never" is supported when podFailurePolicy is specified'
+            yield invalid_value(f"{path}.template.spec.restartPolicy", policy, detail)
+        allowed = ("Failed",)
     replaced = spec.get("podReplacementPolicy")
-    allowed = ("Failed", "TerminatingOrFailed")
     yield from one_of(f"{path}.podReplacementPolicy", replaced, allowed)
-    if mode == "Indexed":
-        if spec.get("completions") is None:
-            yield required(f"{path}.completions", "when completion mode is Indexed")
+
+
+def _validate_indexed(spec: Object, path: str) -> Errors:
+    completions, most_failed = spec.get("completions"), spec.get("maxFailedIndexes") or 0
+    if completions is None:
+        yield required(f"{path}.completions", "when completion mode is Indexed")
         return
+    if (spec.get("parallelism") or 0) > _MOST_PARALLEL:
+        detail = f"must be less than or equal to {_MOST_PARALLEL} when completion mode is Indexed"
+        yield invalid_value(f"{path}.parallelism", spec["parallelism"], detail)
+    if most_failed > completions:
+        detail = "must be less than or equal to completions"
+        yield invalid_value(f"{path}.maxFailedIndexes", most_failed, detail)
+    if spec.get("successPolicy") is not None:
+        yield from validate_success_policy(spec, f"{path}.successPolicy")
+
+
+def _without_indexes(spec: Object, path: str) -> Errors:
     detail = "requires indexed completion mode"
-    for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+    for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
         if spec.get(name) is not None:
             yield invalid_value(f"{path}.{name}", spec[name], detail)
 
@@ -107,12 +181,16 @@ def _validate_job_update(job: Object, old: Object) -> list[FieldError]:
         if name == "completions" and _elastic(spec):
             continue
         found += immutable(f"spec.{name}", spec.get(name), before.get(name))
-    # Where the pods of a job that waits may run is still open.
-    waits = before.get("suspend") and not value_at(old, "status.startTime")
     template, old_template = spec.get("template"), before.get("template")
-    if waits:
-        template, old_template = _unplaced(template), _unplaced(old_template)
+    if before.get("suspend") and _rests(old):
+        template, old_template = _undecided(template), _undecided(old_template)
     return [*found, *immutable("spec.template", template, old_template)]
+
+
+def _rests(job: Object) -> bool:
+    """A suspended job that has no pods: where they may run and what they get is still open."""
+    stopped = not value_at(job, "status.startTime") or _condition(job, "Suspended")
+    return stopped and not value_at(job, "status.active")
 
 
 def _elastic(spec: Object) -> bool:
@@ -122,14 +200,19 @@ def _elastic(spec: Object) -> bool:
     )
 
 
-def _unplaced(template: Any) -> Object:
+def _undecided(template: Any) -> Object:
+    """A template without what may change: scheduling directives, resources, labels, annotations."""
     spec = dict((template or {}).get("spec") or {})
-    for name in ("nodeSelector", "affinity", "tolerations", "schedulingGates"):
+    affinity = dict(spec.pop("affinity", None) or {})
+    for name in ("nodeSelector", "tolerations", "schedulingGates"):
         spec.pop(name, None)
+    affinity.pop("nodeAffinity", None)
+    for kind in ("initContainers", "containers"):
+        spec[kind] = [dict(container, resources=None) for container in spec.get(kind) or ()]
     metadata = dict((template or {}).get("metadata") or {})
     for name in ("labels", "annotations"):
         metadata.pop(name, None)
-    return {"spec": spec, "metadata": metadata}
+    return {"spec": spec, "metadata": metadata, "affinity": affinity}
 
 
 def _condition(job: Object, type: str) -> bool:

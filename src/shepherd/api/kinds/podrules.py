@@ -166,7 +166,10 @@ def validate_pods(template: Object | None, path: str, policies: tuple[str, ...])
     pod_spec = template.get("spec") or {}
     yield from validate_pod_spec(pod_spec, f"{path}.spec")
     policy = pod_spec.get("restartPolicy")
-    if policy not in policies:
+    if "Always" not in policies and policy in (None, "Always"):
+        allowed = ", ".join(f'"{name}"' for name in policies)
+        yield required(f"{path}.spec.restartPolicy", f"valid values: {allowed}")
+    elif policy not in policies:
         yield not_supported(f"{path}.spec.restartPolicy", policy, list(policies))
 
 

@@ -40,7 +40,24 @@ def _default(stateful_set: Object) -> None:
 
 def _validate(stateful_set: Object) -> list[FieldError]:
     spec = stateful_set.get("spec") or {}
-    return [*validate_workload(spec, "statefulset"), *_validate_spec(spec)]
+    return [*validate_workload(_with_claims(spec), "statefulset"), *_validate_spec(spec)]
+
+
+def _with_claims(spec: Object) -> Object:
+    """The spec as its pods will have it: with a volume for each claim, which they may mount."""
+    template, claims = spec.get("template"), spec.get("volumeClaimTemplates")
+    if not template or not claims:
+        return spec
+    pod = template.get("spec") or {}
+    volumes = list(pod.get("volumes") or ())
+    known = {volume.get("name") for volume in volumes}
+    names = [value_at(claim, "metadata.name") for claim in claims]
+    volumes += [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for name in names
+        if name and name not in known
+    ]
+    return spec | {"template": template | {"spec": pod | {"volumes": volumes}}}
 
 
 def _validate_spec(spec: Object) -> Errors:

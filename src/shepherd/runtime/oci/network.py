@@ -69,9 +69,9 @@ class Subnet:
         raise SheepError("FailedCreatePodSandBox", message)
 
 
-def link_name(sandbox_id: str) -> str:
-    """The node's end of a sandbox's veth."""
-    return f"veth{hashlib.sha256(sandbox_id.encode()).hexdigest()[:10]}"
+def link_name(bridge: str, sandbox_id: str) -> str:
+    """The node's end of a sandbox's veth; two agents on one machine may have pods of one UID."""
+    return f"veth{hashlib.sha256(f'{bridge} {sandbox_id}'.encode()).hexdigest()[:10]}"
 
 
 def prepare_bridge(config: NetworkConfig, subnet: Subnet) -> None:

@@ -54,7 +54,7 @@ class Plug:
     def attachment(self, record: SandboxRecord) -> Attachment:
         length = self.subnet.network.prefixlen
         return Attachment(
-            self.bridge, network.link_name(record.id),
+            self.bridge, network.link_name(self.bridge, record.id),
             IPv4Interface(f"{record.address}/{length}"), self.subnet.gateway.ip,
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ apiserver pkg/admission/configuration; for the order, kubernetes pkg/kubeapiserv
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from shepherd.api.kinds.admissions import (
     MUTATING_ADMISSION_POLICY,
@@ -25,11 +25,15 @@ from shepherd.server.codec import decode
 from shepherd.server.dynamic.matching import exempt
 from shepherd.server.dynamic.parameters import Parameters
 from shepherd.server.dynamic.policies import MutatingPolicy, Policy, ValidatingPolicy
+from shepherd.server.dynamic.requests import judged_request
 from shepherd.server.dynamic.subject import Subject
 from shepherd.server.dynamic.webhooks import MutatingWebhook, ValidatingWebhook, Webhook
 from shepherd.server.served import Served
 from shepherd.server.versions import Versions
 from shepherd.store.base import Span, Store
+
+if TYPE_CHECKING:
+    from shepherd.server.handlers import Call
 
 View = Callable[[Resource, Object], Object]
 """What a subresource shows of an object."""
@@ -38,7 +42,7 @@ _Webhook = TypeVar("_Webhook", bound=Webhook)
 _Policy = TypeVar("_Policy", bound=Policy)
 
 _JUDGED_BEFORE = ("binding", "eviction")
-"""Writes through these were judged when they were asked for."""
+"""Writes through these were judged when they were asked for, by `judge`."""
 
 
 class Mutator(Protocol):
@@ -171,8 +175,15 @@ class DynamicAdmission:
 
     async def validate(self, asked: Attributes) -> None:
         """Raises ApiError, of one of those that refuse the write."""
-        if not self._validating or not self._judges(asked):
-            return
+        if self._validating and self._judges(asked):
+            await self._validate(asked)
+
+    async def judge(self, call: "Call") -> None:
+        """The same of a request that asks for more than a write. Raises ApiError."""
+        if self._validating and (asked := judged_request(call)):
+            await self._validate(asked)
+
+    async def _validate(self, asked: Attributes) -> None:
         if (sub := asked.route.sub) in self._views:
             kind, view = self._views[sub]
             resource, old = asked.route.resource, asked.old

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shepherd.api.cel.budget import Budget
 from shepherd.api.cel.expressions import CelError, compile_expression
 from shepherd.api.kinds.admissions import WEBHOOK_VARIABLES
 from shepherd.api.resource import Object, Resource
@@ -42,10 +43,11 @@ class Conditions:
         return self.judge({"object": new, "oldObject": old, "request": subject.request(resource)})
 
     def judge(self, values: Mapping[str, Any]) -> Verdict:
-        verdict = Verdict()
+        verdict, budget = Verdict(), Budget((values["object"], values["oldObject"]))
         for condition in self._conditions:
             try:
                 expression = compile_expression(condition["expression"], self._variables)
+                budget.charge(expression, values)
                 if expression.evaluate(values) is not True:
                     return Verdict(holds=False)
             except CelError as error:

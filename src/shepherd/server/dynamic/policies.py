@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shepherd.api import errors
+from shepherd.api.cel.budget import Budget
 from shepherd.api.cel.expressions import CelError, compile_expression
 from shepherd.api.decode import check_object
 from shepherd.api.kinds.admissions import CONDITION_VARIABLES, VARIABLES
@@ -35,6 +36,7 @@ class Expressions:
         self._texts = variables
         self._values = values
         self._known: Object = {}
+        self._budget = Budget((values["object"], values["oldObject"], values["params"]))
 
     def about(self, obj: Object) -> "Expressions":
         """The same about what has become of the object."""
@@ -50,7 +52,9 @@ class Expressions:
                     message = f'composited variable "{name}" fails to evaluate: {error}'
                     raise CelError(message) from None
         given = self._values | {"variables": self._known}
-        return compile_expression(text, VARIABLES).evaluate(given)
+        expression = compile_expression(text, VARIABLES)
+        self._budget.charge(expression, given)
+        return expression.evaluate(given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,3 +258,66 @@ def test_json_paths(path: str, found: list[Any]) -> None:
 def test_json_paths_that_are_none(path: str) -> None:
     with pytest.raises(JsonPathError):
         parse(path)
+
+
+TIMES = obj(
+    when={"type": "string", "format": "date-time"},
+    day={"type": "string", "format": "date"},
+    wait={"type": "string", "format": "duration"},
+    raw={"type": "string", "format": "byte"},
+    all={"type": "array", "maxItems": 5, "items": {"type": "string", "format": "date-time"}},
+)
+TYPED = [
+    "self.when < timestamp('2021-01-01T00:00:00Z')",
+    "self.day.getFullYear() == 2021",
+    "self.wait > duration('1h')",
+    "self.raw == b'abc'",
+    "self.all.all(t, t >= self.when - duration('1s'))",
+    "self.all[1].getFullYear() == 2022",
+    "timestamp(self.when) == self.when",
+    "has(self.when) && self.when.getFullYear() == 2020",
+    "self.all.exists(t, t == self.when)",
+]
+
+
+@pytest.mark.parametrize("rule", TYPED)
+def test_rules_see_texts_of_some_formats_as_what_they_are(rule: str) -> None:
+    value = {
+        "when": "2020-01-01T00:00:00Z",
+        "day": "2021-01-01",
+        "wait": "1h30m",
+        "raw": "YWJj",
+        "all": ["2020-01-01T00:00:00Z", "2022-01-01T00:00:00Z"],
+    }
+    schema = TIMES | {"x-kubernetes-validations": [{"rule": rule}]}
+    assert check_schema(schema, "s") == []
+    assert Rules(Structural(schema)).check(value, ABSENT) == []
+
+
+def test_rules_that_could_cost_too_much_are_refused() -> None:
+    """Nested loops over lists without a bound; the same with bounds are fine."""
+    rule = {"rule": "self.l.all(a, self.l.all(b, a != b || true))"}
+    texts: Object = {"type": "array", "items": TEXT}
+    found = check_schema(obj(l=texts) | {"x-kubernetes-validations": [rule]}, "s")
+    assert [(error.type, error.field) for error in found[:1]] == [
+        ("FieldValueForbidden", "s.x-kubernetes-validations[0].rule")
+    ]
+    assert found[0].message.startswith(
+        "Forbidden: estimated rule cost exceeds budget by factor of more than 100x (try simplifying"
+    )
+    bounded = texts | {"maxItems": 50, "items": TEXT | {"maxLength": 100}}
+    assert check_schema(obj(l=bounded) | {"x-kubernetes-validations": [rule]}, "s") == []
+    below = {"type": "array", "items": obj(l=bounded) | {"x-kubernetes-validations": [rule]}}
+    found = check_schema(obj(outer=below), "s")
+    assert [error.field for error in found] == [
+        "s.properties[outer].items.x-kubernetes-validations[0].rule", "s",
+    ]  # fmt: skip
+
+
+def test_a_rule_may_not_speak_of_fields_that_are_not_there() -> None:
+    rule = {"rule": "self.spec.foo == 1"}
+    found = check_schema(obj(spec=obj(bar=INT)) | {"x-kubernetes-validations": [rule]}, "s")
+    assert [error.message for error in found] == [
+        'Invalid value: {"rule":"self.spec.foo == 1"}: compilation failed: ERROR: <input>:1:10: '
+        "undefined field 'foo'\n | self.spec.foo == 1\n | .........^"
+    ]

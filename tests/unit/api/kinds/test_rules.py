@@ -19,6 +19,8 @@ from shepherd.api.kinds import (
     SECRET,
     SERVICE,
 )
+from shepherd.api.kinds.daemonsets import DAEMON_SET
+from shepherd.api.kinds.statefulsets import STATEFUL_SET
 from shepherd.api.resource import Resource
 
 TEMPLATE: dict[str, Any] = {
@@ -37,18 +39,21 @@ def changes(resource: Resource, obj: dict[str, Any], old: dict[str, Any]) -> lis
     return [f"{error.field}: {error.message}" for error in resource.validate_update(obj, old)]
 
 
+WORKLOADS = [DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET]
+
+
 def deployment(**spec: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
     return {"metadata": {}, "spec": {"selector": selector, "template": TEMPLATE} | spec}
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
+@pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 def test_a_sound_workload(resource: Resource) -> None:
     assert found(resource, deployment()) == []
     assert resource.warnings(deployment()) == []
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
+@pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -79,12 +84,38 @@ def test_workloads(resource: Resource, spec: dict[str, Any], message: str) -> No
     assert any(text.startswith(message) for text in found(resource, deployment(**spec)))
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENT, REPLICA_SET], ids=lambda r: r.kind)
+@pytest.mark.parametrize("resource", WORKLOADS, ids=lambda r: r.kind)
 def test_a_workload_keeps_its_selector(resource: Resource) -> None:
+    """kubernetes/kubernetes#34466: another selector would leave its pods to nobody."""
     obj = deployment(selector={"matchLabels": {"app": "new"}})
-    assert changes(resource, obj, deployment()) == [
-        'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'
-    ]
+    [message] = changes(resource, obj, deployment())
+    fixed = 'spec.selector: Invalid value: {"matchLabels":{"app":"new"}}: field is immutable'
+    forbidden = "spec: Forbidden: updates to statefulset spec for fields other than"
+    assert message.startswith(forbidden if resource is STATEFUL_SET else fixed)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0, "0: cannot be 0"),
+        ("0%", '"0%": cannot be 0'),
+        (-1, "-1: must be greater than or equal to 0"),
+        ("120%", '"120%": must not be greater than 100%'),
+        ("half", '"half": a valid percent string must be a numeric string'),
+    ],
+)
+def test_how_many_pods_of_a_stateful_set_may_be_missing(value: int | str, message: str) -> None:
+    rolling = {"rollingUpdate": {"maxUnavailable": value}}
+    [text] = found(STATEFUL_SET, deployment(updateStrategy=rolling))
+    at = "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "
+    assert text.startswith(at + message)
+
+
+def test_who_asks_for_claims_is_told_that_nothing_fills_them() -> None:
+    claim = {"metadata": {"name": "data"}}
+    [warning] = STATEFUL_SET.warnings(deployment(volumeClaimTemplates=[claim]))
+    assert warning.startswith("spec.volumeClaimTemplates: ")
+    assert warning.endswith("pods with it do not start")
 
 
 @pytest.mark.parametrize(
@@ -116,15 +147,39 @@ def test_strategies(strategy: dict[str, Any], message: str) -> None:
     assert message in found(DEPLOYMENT, deployment(strategy=strategy))
 
 
-def test_a_host_port_and_a_surge_are_warned_of() -> None:
+def test_pods_of_a_stateful_set_may_mount_its_claims_and_nothing_else_that_is_not_there() -> None:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "none")]
+    container = {"name": "a", "image": "a", "volumeMounts": mounts}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }  # fmt: skip
+    template = TEMPLATE | {"spec": {"containers": [container]}}
+    obj = deployment(template=template, volumeClaimTemplates=[claim])
+    STATEFUL_SET.default(obj)
+    assert found(STATEFUL_SET, obj) == [
+        'spec.template.spec.containers[0].volumeMounts[1].name: Not found: "none"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "field"), [(DEPLOYMENT, "strategy"), (DAEMON_SET, "updateStrategy")]
+)
+def test_a_host_port_and_a_surge_are_warned_of(resource: Resource, field: str) -> None:
     """kubernetes/ingress-nginx#4626; rancher/rancher#14048: the new pod waits for the port of the
     old one."""
     container = {"name": "a", "image": "a", "ports": [{"containerPort": 80, "hostPort": 80}]}
     obj = deployment(template=TEMPLATE | {"spec": {"containers": [container]}})
-    DEPLOYMENT.default(obj)
-    assert "hostPort" in DEPLOYMENT.warnings(obj)[0]
-    obj["spec"]["strategy"]["rollingUpdate"]["maxSurge"] = 0
-    assert DEPLOYMENT.warnings(obj) == []
+    resource.default(obj)
+    rolling = obj["spec"][field]["rollingUpdate"]
+    rolling |= {"maxSurge": 1, "maxUnavailable": 0}
+    [warning] = resource.warnings(obj)
+    assert warning.startswith(f"spec.{field}.rollingUpdate.maxSurge: pods with a hostPort cannot ")
+    assert warning.endswith("set maxSurge to 0 and maxUnavailable to 1")
+    rolling["maxSurge"] = 0
+    assert resource.warnings(obj) == []
 
 
 def service(**spec: Any) -> dict[str, Any]:

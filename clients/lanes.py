@@ -13,6 +13,7 @@ from bench.programs import enter_own_network
 
 from clients import suite
 from clients.cluster import standalone
+from clients.install import MissingError
 from clients.report import progress
 from clients.suite import Outcome, Suite
 
@@ -52,5 +53,7 @@ def _alone(one: Suite, arguments: list[str]) -> Outcome:
     try:
         with standalone() as program:
             return suite.run(one, program.kubeconfig, arguments)
+    except MissingError as error:
+        return Outcome(one, not_run=str(error))
     except (AssertionError, OSError, SubprocessError) as error:
         return Outcome.failure(one, "its cluster", str(error))

@@ -71,6 +71,7 @@ async def test_conflicts_are_told_and_forced(served: Any) -> None:
 
 
 async def test_what_client_side_apply_made_goes_over_to_the_server(served: Any) -> None:
+    """kubernetes/kubernetes#99003, #80916, #107417: what a later manifest leaves out goes."""
     kubectl = served.kubectl
     await kubectl("apply", "-f", str(EXAMPLE))
     assert _managers(await _get(served, "deploy", "web")) == {
@@ -91,6 +92,7 @@ async def test_what_client_side_apply_made_goes_over_to_the_server(served: Any) 
 
 
 async def test_a_manifest_too_long_for_client_side_apply(served: Any) -> None:
+    """kubernetes/kubernetes#100572."""
     data = {"a": "x" * 300_000}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}
     text = json.dumps(manifest)

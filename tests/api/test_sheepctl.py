@@ -27,6 +27,20 @@ kind: Service
 metadata: {name: web}
 spec: {selector: {app: web}, ports: [{port: 80}]}
 """
+TUBES = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: tubes.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: tubes, kind: Tube}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+---
+apiVersion: example.com/v1
+kind: Tube
+metadata: {name: t1}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +97,33 @@ def test_the_cluster_and_its_node(cluster: Program) -> None:
     assert "1 of 1 ready" in info
     assert "n1" in cluster.sheepctl("nodes")
     cluster.sheepctl("image", "list")
+
+
+def test_kinds_of_others_are_watched_and_labelled(cluster: Program, tmp_path: Path) -> None:
+    path = tmp_path / "tubes.yaml"
+    path.write_text(TUBES)
+    lines = cluster.sheepctl("apply", "-f", str(path)).splitlines()
+    assert lines[-1] == "tube.example.com/t1 created"
+    watching = subprocess.Popen(
+        [BIN / "sheepctl", "get", "tubes", "--watch", "--show-labels"],
+        env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    try:
+        assert watching.stdout.readline().split() == ["NAME", "AGE", "LABELS"]
+        assert watching.stdout.readline().split()[::2] == ["t1", "<none>"]
+        cluster.sheepctl("label", "tube/t1", "app=a")
+        assert watching.stdout.readline().split()[::2] == ["t1", "app=a"]
+    finally:
+        watching.kill()
+        watching.wait()
+    wide = ("get", "tubes", "-o", "wide")
+    assert _ageless(cluster.sheepctl(*wide)) == _ageless(cluster.kubectl(*wide))
+    name = ("get", "tubes", "-o", "jsonpath={.items[*].metadata.name}")
+    assert cluster.sheepctl(*name) == cluster.kubectl(*name) == "t1"
+    cluster.sheepctl("delete", "crd", "tubes.example.com")
 
 
 def test_what_is_not_there_is_one_line_and_exit_code_1(cluster: Program) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shepherd.api.kinds import POD
 from shepherd.api.kinds.daemonsets import DAEMON_SET
-from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
+from shepherd.api.kinds.replicationcontrollers import CONTROLLER_REVISION, REPLICATION_CONTROLLER
 from shepherd.api.kinds.statefulsets import STATEFUL_SET
 from shepherd.api.objects import Pod, decode
 from shepherd.api.resource import Object
@@ -197,5 +197,10 @@ def test_no_identity_and_no_node_ever_has_two_pods(seed: int, policy: str) -> No
             await cluster.clock.sleep(random.random() * 60)
         await trouble.reconnect()
         await eventually(lambda: settled(cluster), within_seconds=600, every_seconds=1)
+        kinds = (STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, POD)
+        await cluster.clock.sleep(10)
+        rest = [cluster.world.of(kind) for kind in kinds]
+        await cluster.clock.sleep(100)
+        assert [cluster.world.of(kind) for kind in kinds] == rest, "at rest nothing is written"
 
     run_simulation(scenario, seed=seed, nodes=3, faults=TROUBLED)

@@ -60,6 +60,17 @@ def deployment(name: str = "web", replicas: int = 1, image: str = "nginx:1.14.2"
     }
 
 
+def workload(kind: str) -> dict[str, Any]:
+    """A StatefulSet or DaemonSet of the same pods."""
+    manifest = deployment()
+    spec = manifest["spec"]
+    if kind == "DaemonSet":
+        del spec["replicas"]
+    else:
+        spec["serviceName"] = "web"
+    return manifest | {"kind": kind}
+
+
 def pod(name: str = "box", script: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
     """A pod of busybox that runs a script."""
     container = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}

@@ -5,7 +5,7 @@ Source: component-helpers `scheduling/corev1` (ToleratesTaint) and `nodeaffinity
 
 from collections.abc import Callable, Iterable, Sequence
 
-from shepherd.api.objects.node import Taint
+from shepherd.api.objects.node import NodeSelector, Taint
 from shepherd.api.objects.pod import Affinity, Toleration
 from shepherd.api.selectors import Labels, labels_selector, node_selector
 
@@ -20,13 +20,35 @@ def required_affinity(
 ) -> Callable[[Labels, str], bool] | None:
     """What a pod's nodeSelector (`labels`) and required node affinity demand of a node, as a
     function of its labels and name; None if they demand nothing."""
-    nodes = affinity.node_affinity if affinity else None
-    required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
+    required = _required(affinity)
     if not labels and required is None:
         return None
     labels_match = labels_selector(labels).matches
     terms_match = node_selector(required)
     return lambda found, name: labels_match(found) and terms_match(found, name)
+
+
+def named_nodes(affinity: Affinity | None) -> set[str] | None:
+    """The nodes that the required node affinity names, if each of its terms does; no other can be
+    fit, so no other need be looked at. None if it could be any."""
+    required, found = _required(affinity), set[str]()
+    if required is None:
+        return None
+    for term in required.node_selector_terms:
+        named = [
+            set(field.values)
+            for field in term.match_fields
+            if field.key == "metadata.name" and field.operator == "In"
+        ]
+        if not named:
+            return None
+        found |= set.intersection(*named)
+    return found
+
+
+def _required(affinity: Affinity | None) -> NodeSelector | None:
+    nodes = affinity.node_affinity if affinity else None
+    return nodes.required_during_scheduling_ignored_during_execution if nodes else None
 
 
 def untolerated(

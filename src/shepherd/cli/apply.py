@@ -5,6 +5,8 @@ import click
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import DEPLOYMENT
 from shepherd.api.resource import Object
+from shepherd.api.schema import type_of
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.manifests import Manifest, read_manifests
 from shepherd.cli.output import echo
 from shepherd.cli.rollout import follow, wait_options
@@ -30,12 +32,14 @@ def command(
     timeout: float,
 ) -> None:
     """Make the cluster hold the objects of files: `apply -f web.yaml`."""
-    manifests = read_manifests(filename)
+    documents = read_manifests(filename)
 
     async def work(client: Client) -> None:
+        kinds = Kinds(client)
         rolled: list[tuple[Target, str | None]] = []
         failed: list[str] = []
-        for manifest in manifests:
+        for document in documents:
+            manifest = await document.known(kinds)  # one before it may have defined it
             try:
                 done = await apply(client, manifest, session.namespace, dry_run=dry_run)
             except ApiError as error:
@@ -67,9 +71,11 @@ async def apply(client: Client, manifest: Manifest, default: str, *, dry_run: bo
         await client.create(resource, wanted, namespace, params=params)
         return "created"
     patch = apply_patch(resource, last_applied(present), wanted)
+    known = type_of(resource.group, resource.version, resource.kind)
     changed = await client.patch(
-        resource, manifest.name, namespace, patch, type="strategic", params=params
-    )
+        resource, manifest.name, namespace, patch,
+        type="strategic" if known else "merge", params=params,
+    )  # fmt: skip
     if changed["metadata"].get("resourceVersion") == present["metadata"]["resourceVersion"]:
         return "unchanged"
     return "configured"

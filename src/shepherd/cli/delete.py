@@ -7,11 +7,11 @@ import click
 
 from shepherd.api.errors import ApiError, qualified
 from shepherd.api.resource import Resource
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.manifests import read_manifests
 from shepherd.cli.output import echo
 from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session
 from shepherd.cli.states import states
-from shepherd.cli.targets import find_targets
 from shepherd.client.base import Client
 
 _CASCADES = ("background", "foreground", "orphan")
@@ -53,13 +53,15 @@ def command(
     if bool(what) == bool(filename):
         raise Usage("say what to delete, either by name or with -f")
     grace = 0 if force else 1 if now else grace_period
+    documents = read_manifests(filename) if filename else []
 
     async def work(client: Client) -> None:
-        doomed = (
-            [(m.resource, m.namespace(session.namespace), m.name) for m in read_manifests(filename)]
-            if filename
-            else await _chosen(client, session.namespace, what, selector, every=every)
-        )
+        if documents:
+            kinds = Kinds(client)
+            manifests = [await document.known(kinds) for document in documents]
+            doomed = [(m.resource, m.namespace(session.namespace), m.name) for m in manifests]
+        else:
+            doomed = await _chosen(client, session.namespace, what, selector, every=every)
         marked: list[tuple[Doomed, str]] = []
         for resource, namespace, name in doomed:
             try:
@@ -85,7 +87,7 @@ async def _chosen(
 ) -> list[Doomed]:
     """The objects that names or a selector choose."""
     chosen: list[Doomed] = []
-    for target in find_targets(what):
+    for target in await Kinds(client).targets(what):
         space = namespace if target.resource.namespaced else None
         if target.name:
             chosen.append((target.resource, space, target.name))

@@ -11,10 +11,11 @@ from shepherd.api.kinds import DEPLOYMENT, ENDPOINT_SLICE, NODE, POD, REPLICA_SE
 from shepherd.api.resource import Column, Object
 from shepherd.api.selectors import selector_of
 from shepherd.cli.events import event_rows, events_about
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import echo, table_lines
 from shepherd.cli.sections import Section, describe_object
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
-from shepherd.cli.targets import Target, find_targets
+from shepherd.cli.targets import Target
 from shepherd.client.base import Client
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
@@ -27,11 +28,11 @@ _SERVICE_LABEL = "kubernetes.io/service-name"
 @pass_session
 def command(session: Session, what: tuple[str, ...], selector: str) -> None:
     """Show objects in full, with their events: `describe pod web-1`."""
-    targets = find_targets(what)
-    if selector and any(target.name for target in targets):
-        raise Usage("selectors choose among all objects: leave out the names")
 
     async def show(client: Client) -> None:
+        targets = await Kinds(client).targets(what)
+        if selector and any(target.name for target in targets):
+            raise Usage("selectors choose among all objects: leave out the names")
         first = True
         for target in targets:
             for obj in await _objects(client, target, session.namespace, selector):

@@ -7,9 +7,9 @@ import click
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import EVENT
 from shepherd.api.resource import Object, Resource
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import echo_document, echo_table, list_of, output_option
 from shepherd.cli.session import Session, connection_options, pass_session
-from shepherd.cli.targets import find_object
 from shepherd.client.base import Client
 
 SHOWN = ("Last Seen", "Type", "Reason", "Object", "Message")
@@ -26,15 +26,14 @@ def command(
     session: Session, all_namespaces: bool, what: str, types: str, output: str | None
 ) -> None:
     """Show what happened, oldest first: `events`, `events --for pod/web-1`."""
-    selector: dict[str, str] = {}
-    if what:
-        target = find_object((what,))
-        selector = {"involvedObject.kind": target.resource.kind, "involvedObject.name": target.name}
     wanted = {text.strip().lower() for text in types.split(",") if text}
 
     async def show(client: Client) -> None:
         namespace = None if all_namespaces else session.namespace
-        fields = ",".join(f"{name}={value}" for name, value in selector.items())
+        fields = ""
+        if what:
+            about = await Kinds(client).target((what,))
+            fields = f"involvedObject.kind={about.resource.kind},involvedObject.name={about.name}"
         events = (await client.list(EVENT, namespace, field_selector=fields)).items
         events = [e for e in events if not wanted or str(e.get("type")).lower() in wanted]
         if output:

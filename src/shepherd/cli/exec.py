@@ -17,14 +17,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import click
 
-from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD
+from shepherd.cli.conversation import Conversation, converse
 from shepherd.cli.session import Failure, Session, connection_options, pass_session
 from shepherd.client.base import Client
-from shepherd.lib import spdy
-from shepherd.lib.http import Request, Response, Takeover
+from shepherd.lib.tasks import cancel_and_wait
 
-_HANDSHAKE = {"upgrade": "SPDY/3.1", "x-stream-protocol-version": "v4.channel.k8s.io"}
 _STREAMS = {"error": 1, "stdin": 3, "stdout": 5, "stderr": 7, "resize": 9}
 _CHUNK_BYTES = 32 * 1024
 _WAITING = 8
@@ -55,98 +53,53 @@ def command(
 
     async def run(client: Client) -> int:
         path = POD.path(session.namespace, pod.removeprefix("pod/"), "exec")
-        talk = _Talk(await _ask(client, path, query))
-        with _raw() if terminal else contextlib.nullcontext():
-            return await talk.run([*names, "resize"] if terminal else names)
+        async with converse(client, path, query, "v4.channel.k8s.io") as conversation:
+            with _raw() if terminal else contextlib.nullcontext():
+                return await _talk(conversation, [*names, "resize"] if terminal else names)
 
     return session.run(run)
 
 
-async def _ask(client: Client, path: str, query: list[tuple[str, str]]) -> Takeover:
-    """Raises ApiError, Failure."""
-    headers = {**_HANDSHAKE, "user-agent": client.user_agent}
-    response = await client.transport.send(Request("POST", path, query, headers))
-    if response.takeover is None:
-        raise await _refusal(response)
-    return response.takeover
-
-
-async def _refusal(response: Response) -> Exception:
-    body = response.body
-    text = body if isinstance(body, bytes) else b"".join([chunk async for chunk in body])
+async def _talk(conversation: Conversation, names: list[str]) -> int:
+    """Open the named streams and pass them on until the command has ended; its exit code."""
+    for name in names:
+        await conversation.open(_STREAMS[name], {"streamtype": name})
+    parts = {"stdin": _type, "resize": _resize}
+    tasks = [asyncio.create_task(parts[name](conversation)) for name in names if name in parts]
     try:
-        return ApiError.from_status(response.status, json.loads(text))
-    except (ValueError, AttributeError):
-        return Failure(f"the server answered {response.status}: {text[:200].decode('latin-1')}")
+        return _exit_code(await _listen(conversation))
+    finally:
+        for task in tasks:
+            await cancel_and_wait(task)
 
 
-class _Talk:
-    """The conversation. It is itself the connection's other end (`lib.http.Duplex`)."""
+async def _listen(conversation: Conversation) -> bytes:
+    """Print what the command prints; what the server says of its end."""
+    said = b""
+    outputs = {_STREAMS["stdout"]: sys.stdout.buffer, _STREAMS["stderr"]: sys.stderr.buffer}
+    async for frame in conversation.frames():
+        if frame.type == 0 and frame.stream == _STREAMS["error"]:
+            said += frame.data
+        elif frame.type == 0 and (output := outputs.get(frame.stream)):
+            await asyncio.to_thread(_print, output.fileno(), frame.data)
+    return said
 
-    def __init__(self, takeover: Takeover) -> None:
-        self._takeover = takeover
-        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
-        self._incoming: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
 
-    async def read(self) -> bytes:
-        return await self._outgoing.get()
+async def _type(conversation: Conversation) -> None:
+    async for data in _typed():
+        await conversation.send(_STREAMS["stdin"], data)
+    await conversation.send(_STREAMS["stdin"], b"", end=True)
 
-    async def write(self, data: bytes) -> None:
-        await self._incoming.put(data)
 
-    async def run(self, names: list[str]) -> int:
-        """Open the named streams and pass them on until the command has ended; its exit code."""
-        tasks = [asyncio.create_task(self._relay())]
-        encoder = spdy.Encoder()
-        for name in names:
-            await self._outgoing.put(encoder.open(_STREAMS[name], {"streamtype": name}))
-        if "stdin" in names:
-            tasks.append(asyncio.create_task(self._type()))
-        if "resize" in names:
-            tasks.append(asyncio.create_task(self._resize()))
-        try:
-            return _exit_code(await self._listen())
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _relay(self) -> None:
-        try:
-            await self._takeover(self)
-        finally:
-            await self._incoming.put(b"")
-
-    async def _listen(self) -> bytes:
-        """Print what the command prints; what the server says of its end."""
-        decoder, said = spdy.Decoder(), b""
-        outputs = {_STREAMS["stdout"]: sys.stdout.buffer, _STREAMS["stderr"]: sys.stderr.buffer}
-        while data := await self._incoming.get():
-            for frame in decoder.feed(data):
-                if frame.type == spdy.PING and frame.stream % 2 == 0:
-                    await self._outgoing.put(spdy.ping(frame.stream))
-                elif frame.type == spdy.GOAWAY:
-                    return said
-                elif frame.type == 0 and frame.stream == _STREAMS["error"]:
-                    said += frame.data
-                elif frame.type == 0 and (output := outputs.get(frame.stream)):
-                    await asyncio.to_thread(_print, output.fileno(), frame.data)
-        return said
-
-    async def _type(self) -> None:
-        async for data in _typed():
-            await self._outgoing.put(spdy.data(_STREAMS["stdin"], data))
-        await self._outgoing.put(spdy.data(_STREAMS["stdin"], b"", fin=True))
-
-    async def _resize(self) -> None:
-        changed = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, changed.set)
-        while True:
-            width, height = os.get_terminal_size()
-            size = json.dumps({"Width": width, "Height": height}).encode()
-            await self._outgoing.put(spdy.data(_STREAMS["resize"], size))
-            await changed.wait()
-            changed.clear()
+async def _resize(conversation: Conversation) -> None:
+    changed = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, changed.set)
+    while True:
+        width, height = os.get_terminal_size()
+        size = json.dumps({"Width": width, "Height": height}).encode()
+        await conversation.send(_STREAMS["resize"], size)
+        await changed.wait()
+        changed.clear()
 
 
 def _exit_code(said: bytes) -> int:

@@ -11,7 +11,7 @@ import click
 
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD
-from shepherd.api.resource import Object
+from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import labels_selector, selector_of
 from shepherd.cli.output import style
 from shepherd.cli.session import (
@@ -125,15 +125,18 @@ async def _pods(
             pods.append(await client.get(POD, target.name, namespace))
             continue
         owner = await client.get(target.resource, target.name, namespace)
-        chosen = owner["spec"].get("selector")
-        labels = str(
-            labels_selector(chosen or {})
-            if target.resource.kind == "Service"
-            else selector_of(chosen)
-        )
-        items = (await client.list(POD, namespace, label_selector=labels)).items if labels else []
-        pods += _some(items, f"of {target.resource.kind.lower()}/{target.name}")
+        selected = await pods_of(client, target.resource, owner)
+        pods += _some(selected, f"of {target.resource.kind.lower()}/{target.name}")
     return pods
+
+
+async def pods_of(client: Client, resource: Resource, owner: Object) -> list[Object]:
+    """The pods that a workload or service selects."""
+    chosen = owner["spec"].get("selector")
+    selector = labels_selector(chosen or {}) if resource.kind == "Service" else selector_of(chosen)
+    if not (labels := str(selector)):
+        return []
+    return (await client.list(POD, owner["metadata"]["namespace"], label_selector=labels)).items
 
 
 def _targets(what: tuple[str, ...]) -> list[Target]:

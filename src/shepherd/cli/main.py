@@ -18,8 +18,10 @@ COMMANDS = {
     "get": "List objects as tables, YAML or JSON",
     "image": "Load and list images on nodes",
     "info": "Show what cluster this is and how it is doing",
+    "label": "Set and remove labels",
     "logs": "Show what containers print",
     "nodes": "Show the nodes and what is free on them",
+    "port-forward": "Lead ports of this machine to a pod",
     "rollout": "Follow the rollout of a deployment",
     "scale": "Change the number of replicas",
     "wait": "Wait until one of several conditions holds",
@@ -37,7 +39,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"shepherd.cli.{cmd_name}")
+        module = import_module(f"shepherd.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

@@ -7,15 +7,30 @@ from pathlib import Path
 
 from shepherd.api.resource import Object, Resource
 from shepherd.api.yamltext import YamlError, load_all
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.session import Failure, Usage
-from shepherd.cli.targets import resource_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Document:
     """One object that a file holds."""
+
+    source: str
+    obj: Object
+
+    async def known(self, kinds: Kinds) -> "Manifest":
+        """The object with its kind. Raises Failure if the cluster has no such kind."""
+        try:
+            return Manifest(self.source, await kinds.of(self.obj), self.obj)
+        except Usage as error:
+            raise Failure(f"{self.source}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An object of a file, and its kind."""
 
     source: str
     resource: Resource
@@ -32,20 +47,20 @@ class Manifest:
         return str(self.obj["metadata"].get("namespace") or default)
 
 
-def read_manifests(names: tuple[str, ...]) -> list[Manifest]:
+def read_manifests(names: tuple[str, ...]) -> list[Document]:
     """Every object of the files and directories, in order; `-` is standard input.
 
     Raises Usage or Failure, naming the file.
     """
     if not names:
         raise Usage("name the files with -f (a file, a directory, or - for standard input)")
-    found = [manifest for name in names for manifest in _of(name)]
+    found = [document for name in names for document in _of(name)]
     if not found:
         raise Failure(f"there are no objects in {', '.join(names)}")
     return found
 
 
-def _of(name: str) -> Iterator[Manifest]:
+def _of(name: str) -> Iterator[Document]:
     if name == "-":
         yield from _parse("standard input", sys.stdin.read())
         return
@@ -64,7 +79,7 @@ def _of(name: str) -> Iterator[Manifest]:
         yield from _parse(str(file), text)
 
 
-def _parse(source: str, text: str) -> Iterator[Manifest]:
+def _parse(source: str, text: str) -> Iterator[Document]:
     try:
         documents, duplicates = load_all(text)
     except YamlError as error:
@@ -76,7 +91,7 @@ def _parse(source: str, text: str) -> Iterator[Manifest]:
             yield from _objects(source, document)
 
 
-def _objects(source: str, document: object) -> Iterator[Manifest]:
+def _objects(source: str, document: object) -> Iterator[Document]:
     if not isinstance(document, dict) or not document.get("kind"):
         raise Failure(f"{source}: a document is no object with apiVersion, kind and metadata")
     if document["kind"] == "List":
@@ -86,8 +101,4 @@ def _objects(source: str, document: object) -> Iterator[Manifest]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         raise Failure(f"{source}: a {document['kind']} has no metadata.name")
-    try:
-        resource = resource_of(document)
-    except Usage as error:
-        raise Failure(f"{source}: {error}") from error
-    yield Manifest(source, resource, document)
+    yield Document(source, document)

@@ -38,20 +38,33 @@ def table_lines(
     headers: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True
 ) -> list[str]:
     """Rows under headers, each column as wide as its widest cell, as kubectl aligns them."""
-    texts = [[_cell(cell) for cell in row] for row in rows]
-    every = [list(headers), *texts] if header else texts
-    widths = [max(map(len, column)) for column in zip(*every, strict=True)] if every else []
-    lines = []
-    for number, row in enumerate(every):
-        padded = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+    return Columns().lines(rows, headers if header else None)
+
+
+class Columns:
+    """Aligns rows that come bit by bit: columns only grow."""
+
+    def __init__(self) -> None:
+        self._widths: list[int] = []
+
+    def lines(
+        self, rows: Iterable[Sequence[object]], headers: Sequence[str] | None = None
+    ) -> list[str]:
+        """The next rows, under headers if there are any."""
+        every = [list(headers)] if headers else []
+        every += [[_cell(cell) for cell in row] for row in rows]
+        for row in every:
+            known = [*self._widths, *[0] * (len(row) - len(self._widths))]
+            self._widths = [max(width, len(cell)) for width, cell in zip(known, row, strict=True)]
+        return [self._line(row, bold=bool(headers) and i == 0) for i, row in enumerate(every)]
+
+    def _line(self, row: list[str], *, bold: bool) -> str:
+        padded = [text.ljust(width) for text, width in zip(row, self._widths, strict=True)]
         padded[-1] = row[-1]
         if coloured():
-            bold = header and number == 0
-            padded = [
-                _coloured(cell, text, bold=bold) for cell, text in zip(padded, row, strict=True)
-            ]
-        lines.append(GAP.join(padded).rstrip())
-    return lines
+            pairs = zip(padded, row, strict=True)
+            padded = [_coloured(cell, text, bold=bold) for cell, text in pairs]
+        return GAP.join(padded).rstrip()
 
 
 def _coloured(cell: str, text: str, *, bold: bool) -> str:
@@ -73,13 +86,40 @@ def echo(text: str = "") -> None:
     click.echo(text)
 
 
+JSONPATH = "jsonpath="
+"""How the form begins that a template follows."""
+
+
+class _Form(click.ParamType[str]):
+    """One of several forms; one that ends with `=` goes on as the user likes."""
+
+    name = "form"
+
+    def __init__(self, forms: Sequence[str]) -> None:
+        self._forms = forms
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        open_ended = tuple(form for form in self._forms if form.endswith("="))
+        if value not in self._forms and not value.startswith(open_ended):
+            self.fail(f"{value!r} is none of {', '.join(self._forms)}", param, ctx)
+        return value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"[{'|'.join(self._forms)}]"
+
+
 def output_option(*forms: str) -> Callable[[Any], Any]:
     """`-o`, with the forms that a command has beside its table."""
-    return click.option("-o", "--output", type=click.Choice(forms), help="Another form.")
+    return click.option("-o", "--output", type=_Form(forms), help="Another form.")
 
 
 def echo_document(form: str, obj: Object) -> None:
-    """Print an object as `json` or `yaml`."""
+    """Print an object as `json`, `yaml` or `jsonpath=TEMPLATE`."""
+    if form.startswith(JSONPATH):
+        from shepherd.cli.template import template
+
+        click.echo(template(form.removeprefix(JSONPATH))(obj), nl=False)
+        return
     echo((to_json if form == "json" else to_yaml)(obj))
 
 

@@ -19,7 +19,7 @@ from shepherd.api.selectors import selector_of
 from shepherd.cli.output import echo
 from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session
 from shepherd.cli.states import states
-from shepherd.cli.targets import Target, find_object
+from shepherd.cli.targets import Target, find_targets, one_of
 from shepherd.client.base import Client
 
 _FINE = ("Running", "ContainerCreating", "Pending", "Terminating", "Completed", "PodInitializing")
@@ -217,7 +217,7 @@ def command() -> None:
 @pass_session
 def status(session: Session, what: tuple[str, ...], wait: bool | None, timeout: float) -> None:
     """Wait until a deployment is rolled out: `rollout status deployment/web`."""
-    target = find_object(what)
+    target = one_of(find_targets(what))
     if target.resource is not DEPLOYMENT:
         raise Usage(f"{target.resource.plural} have no rollout: name a deployment")
 

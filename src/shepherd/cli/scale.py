@@ -3,10 +3,11 @@
 import click
 
 from shepherd.api.kinds import DEPLOYMENT
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import echo
 from shepherd.cli.rollout import follow, wait_options
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
-from shepherd.cli.targets import find_targets, reference
+from shepherd.cli.targets import reference
 from shepherd.client.base import Client
 
 
@@ -20,12 +21,12 @@ def command(
     session: Session, what: tuple[str, ...], replicas: int, wait: bool | None, timeout: float
 ) -> None:
     """Change the number of replicas: `scale deployment/web --replicas=5`."""
-    targets = find_targets(what)
-    for target in targets:
-        if not target.resource.scale or not target.name:
-            raise Usage("name what can be scaled, such as deployment/web")
 
     async def work(client: Client) -> None:
+        targets = await Kinds(client).targets(what)
+        for target in targets:
+            if not target.resource.scale or not target.name:
+                raise Usage("name what can be scaled, such as deployment/web")
         for target in targets:
             patch = {"spec": {"replicas": replicas}}
             await client.patch(target.resource, target.name, session.namespace, patch, sub="scale")

@@ -1,12 +1,19 @@
-"""What a command line names: `pods`, `deploy/web`, `pod a b`, `deployments,services`, `all`."""
+"""What a command line names: `pods`, `deploy/web`, `pod a b`, `deployments,services`, `all`.
+
+Pure: `kinds` asks the cluster what kinds there are to choose from.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shepherd.api.errors import qualified
 from shepherd.api.kinds import RESOURCES
-from shepherd.api.resource import Object, Resource
+from shepherd.api.resource import Resource
 from shepherd.cli.session import Usage
+
+
+class UnknownKind(Usage):
+    """A word names none of the kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +25,7 @@ class Target:
 
 
 def find_resource(text: str, among: Sequence[Resource] = RESOURCES) -> Resource:
-    """By plural, singular, short name or kind, with the group or without. Raises Usage."""
+    """By plural, singular, short name or kind, with the group or without. Raises UnknownKind."""
     wanted, _, group = text.lower().partition(".")
     for resource in among:
         names = (
@@ -29,28 +36,23 @@ def find_resource(text: str, among: Sequence[Resource] = RESOURCES) -> Resource:
         )
         if wanted in names and group in ("", resource.group):
             return resource
-    known = ", ".join(sorted(resource.plural for resource in among))
-    raise Usage(f'unknown resource "{text}": there are {known}')
+    known = ", ".join(sorted({resource.plural for resource in among}))
+    raise UnknownKind(f'unknown resource "{text}": there are {known}')
 
 
-def resource_of(obj: Object) -> Resource:
-    """The resource of a manifest. Raises Usage."""
-    api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    for resource in RESOURCES:
-        versions = [f"{group}/{version}" for group, version in resource.aliases]
-        if resource.kind == kind and api_version in (resource.api_version, *versions):
-            return resource
-    raise Usage(f"{kind} of {api_version} is not a kind that this cluster has")
+def find_targets(
+    arguments: tuple[str, ...], among: Sequence[Resource] = RESOURCES, *, categories: bool = False
+) -> list[Target]:
+    """The targets that arguments name, of kinds that are there. Raises Usage.
 
-
-def find_targets(arguments: tuple[str, ...], among: Sequence[Resource] = RESOURCES) -> list[Target]:
-    """The targets that arguments name, of kinds that are there. Raises Usage."""
+    A category, such as `all`, stands for its kinds if `among` is all that the cluster serves.
+    """
     if not arguments:
         raise Usage("name a resource, such as pods or deployment/web")
     if any("/" in argument for argument in arguments):
         return [_slashed(argument, among) for argument in arguments]
     kinds, *names = arguments
-    resources = list(_resources(kinds, among))
+    resources = list(_resources(kinds, among, categories=categories))
     if not names:
         return [Target(resource) for resource in resources]
     if len(resources) > 1:
@@ -58,9 +60,8 @@ def find_targets(arguments: tuple[str, ...], among: Sequence[Resource] = RESOURC
     return [Target(resources[0], name) for name in names]
 
 
-def find_object(arguments: tuple[str, ...], among: Sequence[Resource] = RESOURCES) -> Target:
-    """The one object that arguments name. Raises Usage."""
-    targets = find_targets(arguments, among)
+def one_of(targets: list[Target]) -> Target:
+    """The only one, an object. Raises Usage."""
     if len(targets) != 1 or not targets[0].name:
         raise Usage("name one object, such as deployment/web")
     return targets[0]
@@ -73,10 +74,14 @@ def _slashed(argument: str, among: Sequence[Resource]) -> Target:
     return Target(find_resource(kind, among), name)
 
 
-def _resources(kinds: str, among: Sequence[Resource]) -> Iterator[Resource]:
+def _resources(kinds: str, among: Sequence[Resource], *, categories: bool) -> Iterator[Resource]:
     for kind in kinds.split(","):
-        if kind == "all":
-            yield from (resource for resource in among if "all" in resource.categories)
+        members: dict[str, Resource] = {}
+        for resource in among if categories else ():
+            if kind in resource.categories:
+                members.setdefault(resource.storage, resource)  # preferred versions come first
+        if members:
+            yield from members.values()
         else:
             yield find_resource(kind, among)
 

@@ -15,6 +15,7 @@ from shepherd.api.jsonpath import JsonPathError, parse
 from shepherd.api.kinds import DEPLOYMENT, POD
 from shepherd.api.resource import Object, Resource
 from shepherd.cli import reasons
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import echo
 from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session
 from shepherd.cli.states import states
@@ -137,7 +138,7 @@ def command(
     wishes = [parse_wish(text) for text in wanted]
 
     async def work(client: Client) -> None:
-        target = await Inquiry(client).find(what)
+        target = await Kinds(client).target(what)
         space = session.namespace if target.resource.namespaced else None
         met = await _wait(client, target, space, wishes, timeout)
         name = reference(target.resource, target.name)

@@ -12,28 +12,27 @@ import click
 
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import (
-    CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     NAMESPACE,
     NODE,
     POD,
     REPLICA_SET,
-    RESOURCES,
     SERVICE,
 )
 from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.kinds.podsummary import summarize
-from shepherd.api.objects import CustomResourceDefinition, decode
+from shepherd.api.objects import decode
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import selector_of
 from shepherd.cli import reasons
 from shepherd.cli.events import events_about
+from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import echo
 from shepherd.cli.reasons import Finding
 from shepherd.cli.rollout import progress, trouble
 from shepherd.cli.sections import why_pending
-from shepherd.cli.session import Session, Usage, connection_options, pass_session
-from shepherd.cli.targets import Target, find_object, reference
+from shepherd.cli.session import Session, connection_options, pass_session
+from shepherd.cli.targets import reference
 from shepherd.client.base import Client
 from shepherd.lib.tasks import all_of
 from shepherd.scheduler.explain import Objection, explain
@@ -52,8 +51,12 @@ class Inquiry:
 
     client: Client
     now: float = field(default_factory=time.time)
+    kinds: Kinds = field(init=False)
     _lists: dict[tuple[str, str | None], list[Object]] = field(default_factory=dict)
     _hidden: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.kinds = Kinds(self.client)
 
     async def about(self, resource: Resource, obj: Object) -> list[Finding]:
         """Why the object is not as it should be; nothing if it is."""
@@ -96,25 +99,16 @@ class Inquiry:
         """All objects of a namespace, or all that are in none; those of custom kinds too."""
         kinds = [
             kind
-            for kind in await self.kinds()
+            for kind in await self.kinds.served()
             if kind.namespaced == bool(namespace) and {"list", "delete"} <= set(kind.verbs)
         ]
         lists = await all_of(self._list(kind, namespace) for kind in kinds)
-        return [(kind, obj) for kind, items in zip(kinds, lists, strict=True) for obj in items]
-
-    async def find(self, arguments: tuple[str, ...]) -> Target:
-        """The object that arguments name, of any kind that is served. Raises Usage."""
-        try:
-            return find_object(arguments)
-        except Usage:
-            return find_object(arguments, await self.kinds())
-
-    async def kinds(self) -> list[Resource]:
-        """Every kind that is served."""
-        found = list(RESOURCES)
-        for definition in await self._list(CUSTOM_RESOURCE_DEFINITION, None):
-            found += decode(definition, CustomResourceDefinition).resources[:1]
-        return found
+        found: dict[tuple[str, str, str], tuple[Resource, Object]] = {}
+        for kind, items in zip(kinds, lists, strict=True):
+            for obj in items:  # some are served in several versions
+                metadata = obj["metadata"]
+                found.setdefault((kind.kind, metadata["name"], metadata["uid"]), (kind, obj))
+        return list(found.values())
 
     # Why it does not run
 
@@ -245,7 +239,7 @@ def command(session: Session, what: tuple[str, ...]) -> None:
 
     async def tell(client: Client) -> None:
         inquiry = Inquiry(client)
-        target = await inquiry.find(what)
+        target = await inquiry.kinds.target(what)
         resource = target.resource
         space = session.namespace if resource.namespaced else None
         obj = await client.get(resource, target.name, space)

@@ -172,10 +172,15 @@ class Client:
         return await self._write("DELETE", resource.path(namespace, name), options, params=params)
 
     async def delete_collection(
-        self, resource: Resource, namespace: str | None, *, label_selector: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        propagation: str = "",
     ) -> None:
         """Delete every object of a namespace that the selector chooses."""
-        query = _present(labelSelector=label_selector)
+        query = _present(labelSelector=label_selector, propagationPolicy=propagation)
         await self.raw("DELETE", resource.path(namespace), query=query)
 
     async def watch(
@@ -213,8 +218,10 @@ class Client:
         field_selector: str = "",
         initial_events: bool = False,
         timeout_seconds: int = 0,
+        accept: str = _JSON,
     ) -> AsyncGenerator[RawEvent, None]:
-        """`watch` with the objects as bytes, for readers that decode into a type of their own."""
+        """`watch` with the objects as bytes, for readers that decode into a type of their own, and
+        in the form that they accept."""
         query = _present(
             watch="true",
             allowWatchBookmarks="true",
@@ -225,7 +232,7 @@ class Client:
         )
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        chunks = await self.stream("GET", resource.path(namespace), query=query)
+        chunks = await self.stream("GET", resource.path(namespace), query=query, accept=accept)
         try:
             async with aclosing(split_lines(chunks)) as lines:
                 async for line in lines:

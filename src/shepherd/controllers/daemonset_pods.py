@@ -9,12 +9,17 @@ from typing import Any
 
 from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.objects import DaemonSet, Node, Pod, PodSpec, decode
-from shepherd.api.placement import NO_EXECUTE, NO_SCHEDULE, required_affinity, untolerated
+from shepherd.api.placement import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    named_nodes,
+    required_affinity,
+    untolerated,
+)
 from shepherd.api.resource import Object
 from shepherd.controllers.history import POD_REVISION
 from shepherd.controllers.templates import name_hash, pod_of
 
-_NODE_NAME = "metadata.name"
 _MAX_NAME = 242
 """Of a DaemonSet's name so much fits into that of a pod."""
 _TOLERATED = (
@@ -66,7 +71,7 @@ def new_pod(daemon_set: DaemonSet, hash: str, node: str, present: Iterable[str] 
     meta, spec = pod["metadata"], daemon_spec(daemon_set.spec.template)
     meta["labels"] = meta.get("labels", {}) | {POD_REVISION: hash}
     affinity = dict(spec.get("affinity") or {})
-    this = {"key": _NODE_NAME, "operator": "In", "values": [node]}
+    this = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity["nodeAffinity"] = (affinity.get("nodeAffinity") or {}) | {
         "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": [this]}]
@@ -79,13 +84,8 @@ def node_of(pod: Pod) -> str:
     """The node that a daemon is on, or is meant for; empty if it names none."""
     if pod.spec.node_name:
         return pod.spec.node_name
-    nodes = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
-    for term in required.node_selector_terms if required else ():
-        for field in term.match_fields:
-            if (field.key, field.operator, len(field.values)) == (_NODE_NAME, "In", 1):
-                return field.values[0]
-    return ""
+    named = named_nodes(pod.spec.affinity) or set()
+    return min(named) if len(named) == 1 else ""
 
 
 def fits(template: Object) -> Callable[[Node], Fit]:

@@ -109,12 +109,17 @@ class Ranking:
 class Program:
     """What the plugins demand and prefer for one shape of pod, ready to be applied to nodes."""
 
-    def __init__(self, checks: list[Check], grades: list[Grade], cache: Cache) -> None:
+    def __init__(
+        self, checks: list[Check], grades: list[Grade], cache: Cache, named: set[str] | None
+    ) -> None:
         self.checks = checks
+        self._cache = cache
+        self._named = named
+        """The only nodes to look at, by name; None: all."""
         reaches = [check.reach for check in checks] + [grade.reach for grade in grades]
         self.ranked = Reach.CLUSTER not in reaches
         """All rules allow rankings: one for each combination of the domains that grades look at."""
-        self.better: dict[str, NodeInfo] = dict(cache.nodes) if self.ranked else {}
+        self.better = {node.name: node for node in self.nodes()} if self.ranked else {}
         """The nodes that the rankings must be told of, by name."""
         self.unplaced: tuple[int, Unplaced] | None = None
         """The last answer, if it was that, and the cache's version then."""
@@ -122,6 +127,18 @@ class Program:
         self._wide_grades = [grade for grade in grades if grade.reach is not Reach.NODE]
         self._keys = sorted({key for grade in grades for key in grade.keys})
         self._rankings: dict[tuple[str, ...], Ranking] = {}
+
+    def nodes(self) -> list[NodeInfo]:
+        """Those that can be fit at all."""
+        known = self._cache.nodes
+        if self._named is None:
+            return list(known.values())
+        return [known[name] for name in sorted(self._named) if name in known]
+
+    def may_suit(self, node: NodeInfo) -> None:
+        """A node is new, or better than before."""
+        if self.ranked and (self._named is None or node.name in self._named):
+            self.better[node.name] = node
 
     def best(self) -> NodeInfo | None:
         """The best node, by the rankings."""
@@ -184,7 +201,8 @@ class Cycle:
             cache, profile = self._cache, self._profile
             checks = profile.checks(pod, cache)
             grades = [grade for plugin in profile.scores for grade in plugin.score(pod, cache)]
-            program = self._programs[key] = Program(checks, grades, cache)
+            program = Program(checks, grades, cache, pod.shape.nodes)
+            self._programs[key] = program
             if len(self._programs) > _MAX_PROGRAMS:
                 self._programs.popitem(last=False)
         else:
@@ -193,11 +211,10 @@ class Cycle:
 
     def _may_suit(self, node: NodeInfo) -> None:
         for program in self._programs.values():
-            if program.ranked:
-                program.better[node.name] = node
+            program.may_suit(node)
 
     def _search(self, program: Program) -> NodeInfo | None:
-        nodes = list(self._cache.nodes.values())
+        nodes = program.nodes()
         wanted = nodes_to_find(len(nodes))
         fit: list[NodeInfo] = []
         start, looked = self._next, 0

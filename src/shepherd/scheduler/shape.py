@@ -13,6 +13,7 @@ import msgspec
 
 from shepherd.api.objects.meta import ObjectMeta
 from shepherd.api.objects.pod import Affinity, PodAffinity, PodAffinityTerm
+from shepherd.api.placement import named_nodes
 from shepherd.api.quantity import millis, whole
 from shepherd.api.selectors import NOTHING, Requirement, Selector, selector_of
 from shepherd.scheduler.objects import Amounts, Container, Pod, PodSpec
@@ -46,6 +47,8 @@ class Shape:
     """Required pod affinity."""
     anti_affinity: tuple["PodTerm", ...]
     """Required pod anti-affinity."""
+    nodes: set[str] | None
+    """The only nodes that can be fit, by name; None: any may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,7 @@ def _shape(spec: PodSpec, workload: str, meta: ObjectMeta) -> Shape:
         ports=_host_ports(spec),
         affinity=_required(affinity.pod_affinity, meta),
         anti_affinity=_required(affinity.pod_anti_affinity, meta),
+        nodes=named_nodes(spec.affinity),
     )
 
 

@@ -159,12 +159,12 @@ class ApiServer:
 
     async def _serve(self, request: Request) -> Response:
         access = self._handlers.access
-        user = await access.identify(request)
+        user = await access.authenticator.authenticate(request)
         if remote := self._relay.find(request.path):
-            await access.admit(user, request, target(remote, request))
+            user = await access.admit(user, request, target(remote, request))
             return await self._relay.send(remote, request, user)
         route = self._routes.find(request)
-        await access.admit(user, request, route)
+        user = await access.admit(user, request, route)
         if route is None:
             document = await self._document(request)
             if request.method not in ("GET", "HEAD"):

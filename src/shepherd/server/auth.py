@@ -55,9 +55,11 @@ class InsecureAuthenticator:
     async def authenticate(self, request: Request) -> User:
         if self._credentials and "authorization" in request.headers:
             return await self._credentials.authenticate(request)
-        if not request.peer and not is_for_loopback(request):
+        if request.peer:
+            return _authenticated(request.peer)
+        if not is_for_loopback(request):
             raise errors.not_loopback()
-        return request.peer or _EVERYONE
+        return _EVERYONE
 
     async def identify(self, token: str, audiences: Sequence[str]) -> User:
         if self._credentials:

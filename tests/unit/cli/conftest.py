@@ -162,3 +162,24 @@ class Cluster:
 @pytest.fixture
 def sheepctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(capsys, monkeypatch)
+
+
+@pytest.fixture
+def connected() -> Callable[[Callable[[Request], Response]], Session]:
+    """From what a server answers to a session with that server."""
+
+    def make(answer: Callable[[Request], Response]) -> Session:
+        class Server:
+            async def send(self, request: Request) -> Response:
+                return answer(request)
+
+            async def close(self) -> None:
+                pass
+
+        @asynccontextmanager
+        async def connect(session: Session) -> AsyncIterator[Client]:
+            yield Client(Server())
+
+        return Session(connect=connect)
+
+    return make

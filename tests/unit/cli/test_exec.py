@@ -1,8 +1,9 @@
 """sheepctl's end of exec, against the agent's own."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -11,34 +12,10 @@ from shepherd.agent.streams.command import NamedLink, converse
 from shepherd.agent.streams.links import SpdyLink
 from shepherd.api.errors import not_found
 from shepherd.cli.main import run
-from shepherd.cli.session import Session
-from shepherd.client.base import Client
 from shepherd.lib.clock import SystemClock
 from shepherd.lib.http import Duplex, Request, Response
 from shepherd.runtime.base import Process, Stdio
 from shepherd.runtime.script import ScriptedProcess
-
-Opened = Callable[[Request], Response]
-
-
-def connected(answer: Opened) -> Session:
-    """A session whose server gives `answer`."""
-
-    class Server:
-        async def send(self, request: Request) -> Response:
-            return answer(request)
-
-        async def close(self) -> None:
-            pass
-
-    @asynccontextmanager
-    async def connect(session: Session) -> AsyncIterator[Client]:
-        yield Client(Server())
-
-    def opened(session: Session) -> AbstractAsyncContextManager[Client]:
-        return connect(session)
-
-    return Session(connect=opened)
 
 
 @asynccontextmanager
@@ -56,12 +33,14 @@ def agent(request: Request) -> Response:
     return Response(101, takeover=takeover)
 
 
-def test_output_and_exit_code_are_the_commands(capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_and_exit_code_are_the_commands(
+    capfd: pytest.CaptureFixture[str], connected: Any
+) -> None:
     code = run(["exec", "web", "--", "sh", "-c", "echo hi; exit 3"], connected(agent))
     assert (code, capfd.readouterr().out) == (3, "hi\n")
 
 
-def test_a_refusal_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_is_told(capfd: pytest.CaptureFixture[str], connected: Any) -> None:
     def refuse(request: Request) -> Response:
         return Response(404, {}, json.dumps(not_found("", "pods", "web").status()).encode())
 
@@ -69,7 +48,9 @@ def test_a_refusal_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == 'sheepctl: pods "web" not found\n'
 
 
-def test_a_connection_that_is_lost_is_no_success(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_connection_that_is_lost_is_no_success(
+    capfd: pytest.CaptureFixture[str], connected: Any
+) -> None:
     async def takeover(duplex: Duplex) -> None:
         await duplex.read()
 

@@ -30,6 +30,13 @@ class Plainly:
 PLAIN = Profile((), (*DEFAULT_PROFILE.filters, Plainly()), DEFAULT_PROFILE.scores)
 
 
+def on_nodes(*names: str) -> dict[str, Any]:
+    """An affinity to nodes by their names."""
+    field = {"key": "metadata.name", "operator": "In", "values": list(names)}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
 def _node(chance: random.Random, index: int) -> Any:
     taint = {"key": "k", "value": "v", "effect": chance.choice(["NoSchedule", "PreferNoSchedule"])}
     return node(
@@ -49,12 +56,16 @@ def _pod(chance: random.Random, name: str) -> Any:
     container: dict[str, Any] = {"resources": {"requests": requests}}
     if chance.random() < 0.2:
         container["ports"] = ports
+    affinity: dict[str, Any] = {}
+    if chance.random() < 0.2:
+        affinity |= on_nodes(*chance.sample([f"n{index}" for index in range(14)], 2))
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if chance.random() < 0.1:
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     return pod(
         name,
         labels={"app": chance.choice("ab")},
-        affinity=apart if chance.random() < 0.1 else None,
+        affinity=affinity or None,
         workload=chance.choice(["", "web", "db"]),
         containers=[container],
         nodeSelector={"disk": "ssd"} if chance.random() < 0.2 else {},
@@ -85,6 +96,16 @@ def test_rankings_choose_what_looking_at_every_node_would(seed: int) -> None:
             scene.cache.set_node(_node(chance, chance.randrange(14)))
         else:
             scene.cache.remove_node(f"n{chance.randrange(14)}")
+
+
+def test_a_pod_for_one_node_waits_for_it_whatever_others_there_are() -> None:
+    scene = Scene(node("a"), node("b"))
+    daemon = pod("p", affinity=on_nodes("c"))
+    assert scene.schedule(daemon) == (
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    )
+    scene.cache.set_node(node("c"))
+    assert scene.schedule(daemon) == "c"
 
 
 def test_a_node_that_returns_has_its_pods_still() -> None:

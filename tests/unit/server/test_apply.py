@@ -291,6 +291,65 @@ async def test_ports_are_told_apart_by_number_and_protocol(api: Any) -> None:
         assert 'duplicate entries for key [containerPort=80,protocol="TCP"]' in status["message"]
 
 
+async def test_keys_that_are_left_out_have_their_defaults(api: Any) -> None:
+    """kubernetes-sigs/structured-merge-diff#130; kubernetes/kubernetes#118725: a port without a
+    protocol is the one of TCP, whoever wrote that one, and no other is taken for it."""
+    target = f"{WEB}?fieldManager=me"
+    await api.ok("PATCH", target, deployment(ports=[{"containerPort": 80}]), **APPLY)
+    named = deployment(ports=[{"containerPort": 80, "name": "http"}])
+    made = await api.ok("PATCH", target, named, **APPLY)
+    tcp = {"containerPort": 80, "name": "http", "protocol": "TCP"}
+    assert made["spec"]["template"]["spec"]["containers"][0]["ports"] == [tcp]
+    services = "/api/v1/namespaces/default/services/web"
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    port = {"name": "one", "port": 80, "targetPort": 8080}
+    mine = f"{services}?fieldManager=me"
+    await api.ok("PATCH", mine, service | {"spec": {"ports": [port]}}, **APPLY)
+    udp = {"spec": {"ports": [{"name": "two", "port": 80, "protocol": "UDP"}, port]}}
+    await api.ok("PATCH", services, udp, **MERGE)
+    port["targetPort"] = 9090
+    made = await api.ok("PATCH", mine, service | {"spec": {"ports": [port]}}, **APPLY)
+    found = [(one["name"], one["protocol"], one["targetPort"]) for one in made["spec"]["ports"]]
+    assert sorted(found) == [("one", "TCP", 9090), ("two", "UDP", 80)]
+
+
+async def test_the_keys_of_custom_resources_have_defaults_too(api: Any) -> None:
+    """kubernetes/kubernetes#130125: an item that is applied again without a defaulted key is the
+    same item."""
+    item = {
+        "type": "object",
+        "required": ["port"],
+        "properties": {
+            "port": {"type": "integer"},
+            "protocol": {"type": "string", "default": "TCP"},
+            "note": {"type": "string"},
+        },
+    }
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]}
+    ports = {"type": "array", "items": item} | keyed
+    spec = {"type": "object", "properties": {"ports": ports}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    crd = {
+        "metadata": {"name": "tubes.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "tubes", "kind": "Tube"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    await api.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    target = "/apis/example.com/v1/namespaces/default/tubes/t?fieldManager=me"
+    head = {"apiVersion": "example.com/v1", "kind": "Tube", "metadata": {"name": "t"}}
+    await api.ok("PATCH", target, head | {"spec": {"ports": [{"port": 1}]}}, **APPLY)
+    noted = head | {"spec": {"ports": [{"port": 1, "note": "x"}]}}
+    made = await api.ok("PATCH", target, noted, **APPLY)
+    assert made["spec"]["ports"] == [{"port": 1, "protocol": "TCP", "note": "x"}]
+    both = {"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}]}
+    made = await api.ok("PATCH", target, head | {"spec": both}, **APPLY)
+    assert [one["protocol"] for one in made["spec"]["ports"]] == ["TCP", "UDP"]
+
+
 async def test_the_applied_order_is_kept(api: Any) -> None:
     """kubernetes/kubernetes#47248, #48069: a variable that is applied above its user comes
     above it."""

@@ -360,6 +360,54 @@ async def test_names_belong_to_the_first_and_come_free_with_it(running: Any) -> 
     assert conditions(found)["Established"] == ("True", "InitialNamesAccepted")
 
 
+async def test_short_names_that_are_taken_hold_a_definition_back(running: Any) -> None:
+    """What it had accepted before goes on being served."""
+    api = running
+    await api.ok("POST", CRDS, crd(names={"plural": "tubes", "kind": "Tube", "shortNames": ["tu"]}))
+    names = {"plural": "pipes", "kind": "Pipe", "shortNames": ["pi"]}
+    await api.ok("POST", CRDS, crd(kind="Pipe", names=names))
+    path = f"{CRDS}/pipes.example.com"
+    wanted = {"spec": {"names": names | {"shortNames": ["tu", "pp"]}}}
+    found = await api.ok("PATCH", path, wanted, content_type=MERGE)
+    (accepted,) = [c for c in found["status"]["conditions"] if c["type"] == "NamesAccepted"]
+    assert (accepted["status"], accepted["reason"], accepted["message"]) == (
+        "False",
+        "ShortNamesConflict",
+        '"tu" is already in use',
+    )
+    assert conditions(found)["Established"][0] == "True"
+    assert found["status"]["acceptedNames"]["shortNames"] == ["pi"]
+    resources = (await api.ok("GET", "/apis/example.com/v1"))["resources"]
+    assert {one["name"]: one["shortNames"] for one in resources if "shortNames" in one} == {
+        "pipes": ["pi"],
+        "tubes": ["tu"],
+    }
+    await api.ok("DELETE", f"{CRDS}/tubes.example.com")
+    await gone(api, f"{CRDS}/tubes.example.com")
+    events = await api.watch(f"{CRDS}?watch=1&fieldSelector=metadata.name=pipes.example.com")
+    while conditions((await events.next())["object"])["NamesAccepted"][0] != "True":
+        pass
+
+
+async def test_a_version_that_objects_are_stored_in_must_stay(api: Any) -> None:
+    """It goes once status.storedVersions no longer names it."""
+    await api.ok("POST", CRDS, crd(version("v1")))
+    path = f"{CRDS}/tubes.example.com"
+    found = await api.ok("GET", path)
+    found["spec"]["versions"][0]["storage"] = False
+    found["spec"]["versions"].append(version("v2"))
+    found = await api.ok("PUT", path, found)
+    assert found["status"]["storedVersions"] == ["v1", "v2"]
+    only = {"spec": {"versions": [version("v2")]}}
+    status = await api.fails(422, "PATCH", path, only, content_type=MERGE)
+    assert status["details"]["causes"][0]["field"] == "status.storedVersions[0]"
+    assert "v1 was previously a storage version" in status["message"]
+    migrated = {"status": {"storedVersions": ["v2"]}}
+    await api.ok("PATCH", f"{path}/status", migrated, content_type=MERGE)
+    found = await api.ok("PATCH", path, only, content_type=MERGE)
+    assert found["status"]["storedVersions"] == ["v2"]
+
+
 BROKEN = [
     ({"group": "nodot"}, "spec.group"),
     ({"scope": "Galaxy"}, "spec.scope"),

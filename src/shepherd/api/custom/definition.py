@@ -161,7 +161,7 @@ class _Version:
         found: list[FieldError] = []
         before = ABSENT if old is None else old
         self._structure.validate(obj, "", found, before)
-        if self._rules.empty:
+        if not self._structure.ruled:
             return found
         if blocked(found):
             detail = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from shepherd.api.cel.shapes import FORMATS
 from shepherd.api.check import MAX_UNKNOWN, check
-from shepherd.api.custom.values import ValueRules, json_type
+from shepherd.api.custom.values import json_type, values_of
 from shepherd.api.errors import FieldError, duplicate, required, type_invalid
 from shepherd.api.patch import same
 from shepherd.api.resource import Object
@@ -21,8 +21,19 @@ ABSENT: Any = object()
 _RESOURCE_FIELDS = ("apiVersion", "kind", "metadata")
 
 
+_NO_PARTS: Any = {}
+_NOTHING: Any = []
+"""Shared by all nodes that have none; never changed."""
+
+
 class Structural:
     """One node of a schema. `resource`: it describes a whole object, with its metadata."""
+
+    __slots__ = (
+        "_defaults", "_nested", "additional", "converts", "default", "embedded", "fills",
+        "int_or_string", "items", "list_keys", "list_type", "map_type", "nullable", "open",
+        "properties", "required", "resource", "ruled", "rules", "schema", "type", "values",
+    )  # fmt: skip
 
     def __init__(self, schema: Object, *, resource: bool = False) -> None:
         self.schema = schema
@@ -34,7 +45,7 @@ class Structural:
         self.default: Any = schema.get("default", ABSENT)
         self.properties = {
             name: Structural(part) for name, part in (schema.get("properties") or {}).items()
-        }
+        } or _NO_PARTS
         more = schema.get("additionalProperties")
         self.additional = Structural(more) if isinstance(more, dict) else None
         self.open: bool = more is True or schema.get("x-kubernetes-preserve-unknown-fields", False)
@@ -42,18 +53,20 @@ class Structural:
         items = schema.get("items")
         self.items = Structural(items) if isinstance(items, dict) else None
         self.list_type: str = schema.get("x-kubernetes-list-type") or "atomic"
-        self.list_keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
+        self.list_keys: list[str] = schema.get("x-kubernetes-list-map-keys") or _NOTHING
         self.map_type: str = schema.get("x-kubernetes-map-type") or "granular"
-        self.rules: list[Object] = schema.get("x-kubernetes-validations") or []
-        self.required: list[str] = schema.get("required") or []
-        self.values = ValueRules(schema)
+        self.rules: list[Object] = schema.get("x-kubernetes-validations") or _NOTHING
+        self.required: list[str] = schema.get("required") or _NOTHING
+        self.values = values_of(schema)
         if self.resource:
-            for name in _RESOURCE_FIELDS:
-                self.properties.pop(name, None)
+            self.properties = {
+                name: part for name, part in self.properties.items() if name not in _RESOURCE_FIELDS
+            }
         self._defaults = {
             name: part for name, part in self.properties.items() if part.default is not ABSENT
-        }
-        self._nested = {name: part for name, part in self.properties.items() if part.holds_more}
+        } or _NO_PARTS
+        nested = {name: part for name, part in self.properties.items() if part.holds_more}
+        self._nested = nested or _NO_PARTS
         self.fills: bool = bool(self._defaults) or any(
             part.fills for part in (*self.properties.values(), self.additional, self.items) if part
         )
@@ -61,6 +74,8 @@ class Structural:
         below = [part for part in (*self.properties.values(), self.additional, self.items) if part]
         self.converts: bool = schema.get("format") in FORMATS or any(p.converts for p in below)
         """Somewhere in it is a text that rules see as a time, a duration or bytes."""
+        self.ruled: bool = bool(self.rules) or any(part.ruled for part in below)
+        """Somewhere in it are x-kubernetes-validations."""
 
     @property
     def holds_more(self) -> bool:

@@ -30,6 +30,8 @@ def json_type(value: Any) -> str:
 class ValueRules:
     """The demands of one schema node, sorted by the type of value that they speak about."""
 
+    __slots__ = ("_any", "_checks", "_junctors")
+
     def __init__(self, schema: Object) -> None:
         self._checks: dict[type, list[Check]] = {}
         self._any = [_enum(schema["enum"])] if schema.get("enum") else []
@@ -53,6 +55,11 @@ class ValueRules:
             found += [problem for check in checks if (problem := check(value, path))]
         for name, parts in self._junctors:
             _junctor(name, parts, value, path, found)
+
+
+def values_of(schema: Object) -> ValueRules:
+    """The demands of a schema; most have none, and share one object."""
+    return ValueRules(schema) if not _DEMANDS.isdisjoint(schema) else _NONE
 
 
 class Nested:
@@ -248,3 +255,5 @@ _BOUNDS: tuple[tuple[tuple[type, ...], str, Any], ...] = (
     ),
 )
 """Of which types, the schema's field, and what makes the demand."""
+_DEMANDS = frozenset({name for _, name, _ in _BOUNDS} | {"enum", *_JUNCTORS})
+_NONE = ValueRules({})

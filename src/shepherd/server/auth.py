@@ -54,7 +54,7 @@ class InsecureAuthenticator:
     async def authenticate(self, request: Request) -> User:
         if self._credentials and "authorization" in request.headers:
             return await self._credentials.authenticate(request)
-        return request.peer or _EVERYONE
+        return _authenticated(request.peer) if request.peer else _EVERYONE
 
     async def identify(self, token: str, audiences: Sequence[str]) -> User:
         if self._credentials:

@@ -93,9 +93,11 @@ def mark(resource: Resource, obj: Object, options: DeleteOptions, now: float) ->
     """The object as a DELETE leaves it (maybe just as it was), or None if it is to go at once."""
     metadata = dict(obj["metadata"])
     marked = obj | {"metadata": metadata}
-    if options.propagation:
-        kept = [f for f in metadata.get("finalizers") or () if f not in (ORPHAN, FOREGROUND)]
-        if added := _POLICIES[options.propagation]:
+    present = metadata.get("finalizers") or []
+    decided = "deletionTimestamp" in metadata or ORPHAN in present or FOREGROUND in present
+    if propagation := options.propagation or ("Orphan" if resource.orphans and not decided else ""):
+        kept = [finalizer for finalizer in present if finalizer not in (ORPHAN, FOREGROUND)]
+        if added := _POLICIES[propagation]:
             kept.append(added)
         _set(metadata, "finalizers", kept)
     grace = _grace_seconds(resource, obj, options)

@@ -4,7 +4,7 @@ A write reads the present object, lets the rules make the new one, and commits i
 it read; if another write came first it starts anew. Source: apiserver registry/generic store.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -36,6 +36,9 @@ Make = Callable[[Object], Object]
 """From the present object (with its resourceVersion) to the wanted one; may raise ApiError."""
 Merge = Callable[[Resource, Object, Object], Object]
 """From the wanted and the present object to what is stored."""
+
+MayCreate = Callable[[], Awaitable[None]]
+"""Raises ApiError 403 if the user may change such an object but not make one."""
 
 
 @dataclass(slots=True)
@@ -129,13 +132,14 @@ class Registry:
         *,
         writer: Writer,
         merge: Merge,
+        may_create: MayCreate | None = None,
         force: bool = False,
         dry_run: bool = False,
     ) -> Written:
         """Make the object what the configuration says, as far as it says anything.
 
         409 that names the owners of the fields that are others', unless `force` takes them. An
-        object that is not there is created.
+        object that is not there is created, if it may be.
         """
         schema, content = ownership.schema_of(route.resource), encode(config)
 
@@ -152,6 +156,8 @@ class Registry:
                     raise
             if uid := (config.get("metadata") or {}).get("uid"):
                 raise conflict(route, _NO_UID.format(uid))
+            if may_create:
+                await may_create()
             try:
                 written = await self.create(
                     route, decode(content), user, writer=writer, dry_run=dry_run

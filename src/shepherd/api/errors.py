@@ -111,6 +111,8 @@ class ApiError(Exception):
         self.message = message
         self.details = details or {}
         self.headers = headers or {}
+        self.warnings: list[str] = []
+        """What else to tell the user, in `Warning` headers."""
 
     def status(self) -> Status:
         """The `Status` object of the answer."""

@@ -31,7 +31,7 @@ from shepherd.server.conversionwebhook import ConversionWebhook
 from shepherd.server.customresources import CustomResources
 from shepherd.server.discovery import Discovery, openapi
 from shepherd.server.dynamic.chain import DynamicAdmission
-from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
+from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer, warn
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
 from shepherd.server.openapi_v2 import OpenApiV2
@@ -148,7 +148,7 @@ class ApiServer:
         except errors.ApiError as error:
             response = json_answer(error.status(), error.code)
             response.headers |= error.headers
-            return response
+            return warn(response, error.warnings)
         except StoreFullError as error:
             return json_answer(errors.insufficient_storage(str(error)).status(), 507)
         except asyncio.CancelledError:

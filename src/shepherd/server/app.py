@@ -166,7 +166,13 @@ class ApiServer:
         route = self._routes.find(request)
         user = await access.admit(user, request, route)
         if route is None:
-            return await self._document(request)
+            document = await self._document(request)
+            if request.method not in ("GET", "HEAD"):
+                raise errors.method_not_allowed(request.method)
+            return document
+        if "content-encoding" in request.headers and route.sub != "proxy":
+            message = "the body of the request must not be encoded (Content-Encoding)"
+            raise errors.unsupported_media_type(message)
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)

@@ -15,12 +15,14 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from shepherd.api.cel import addresses, formats
 from shepherd.api.quantity import NANO, Quantity, QuantityError, parse_quantity
 
+_LONGEST_SEARCH = 1024 * 1024
+_LONGEST_RANGE = 10_000
 _QUANTITY, _URL, _VERSION = "@quantity", "@url", "@semver"
 
 
 class Function(NamedTuple):
     """One overload: the types that it takes and answers (bool, double, dyn, int, list, map, string,
-    strings)."""
+    strings, ints)."""
 
     call: Callable[..., Any]
     takes: tuple[str, ...]
@@ -42,6 +44,16 @@ def _extreme(pick: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         return pick(items)
 
     return extreme
+
+
+def _includes(value: Any, item: Any) -> bool:
+    return item in value if isinstance(value, list) else bool(value == item)
+
+
+def _range(end: int) -> list[int]:
+    if end > _LONGEST_RANGE:
+        raise ValueError(f"lists.range goes to {_LONGEST_RANGE} at most")
+    return list(range(end))
 
 
 def _index_of(value: Any, item: Any, start: int = 0) -> int:
@@ -66,12 +78,16 @@ def _last_index_of(value: Any, item: Any, end: int | None = None) -> int:
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     from shepherd.api.cel.expressions import find_all
 
+    if len(text) > _LONGEST_SEARCH:
+        raise ValueError(f"findAll takes at most {_LONGEST_SEARCH} characters")
     found = find_all(text, pattern)
     return found if limit < 0 else found[:limit]
 
 
 def _find(text: str, pattern: str) -> str:
-    return next(iter(_find_all(text, pattern)), "")
+    from shepherd.api.cel.expressions import find
+
+    return find(text, pattern)
 
 
 # -- quantities --------------------------------------------------------------------------------
@@ -210,12 +226,15 @@ def _global(call: Callable[..., Any], *takes: str, answers: str) -> tuple[Functi
 
 _IN_TEXTS = ("string string", "string string int")
 _IN_LISTS = ("list bool", "list double", "list int", "list list", "list map", "list string")
+_EQUAL = ("bool bool", "double double", "int int", "string string", "map map")
 
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "isSorted": _one(_is_sorted, "list", "bool"),
     "sum": _one(sum, "list", "dyn"),
     "min": _one(_extreme(min), "list", "dyn"),
     "max": _one(_extreme(max), "list", "dyn"),
+    "any_range": _global(_range, "int", answers="ints"),
+    "includes": _overloads(_includes, *_IN_LISTS, *_EQUAL, answers="bool"),
     "any_indexOf": _overloads(_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
     "any_lastIndexOf": _overloads(_last_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
     "find": _one(_find, "string string", "string"),

@@ -158,11 +158,8 @@ class RefusedError(Exception):
 class ValidatingPolicy(Policy):
     """A ValidatingAdmissionPolicy with its bindings."""
 
-    async def validate(self, subject: Subject) -> None:
-        """Raises ApiError."""
-        resource = await self.target(subject)
-        if resource is None:
-            return
+    async def validate(self, subject: Subject, resource: Resource) -> None:
+        """Raises ApiError for a write that it refuses."""
         try:
             async for binding, expressions in self.uses(subject, resource):
                 for validation in self.spec.get("validations") or ():
@@ -222,20 +219,17 @@ class MutatingPolicy(Policy):
         """It wants to see what others make of the object after it."""
         return self.spec.get("reinvocationPolicy") == "IfNeeded"
 
-    async def mutate(self, subject: Subject) -> bool | None:
-        """Whether it changed the object; None if the write is none of its business. Raises
-        ApiError."""
-        resource = await self.target(subject)
-        if resource is None or (await subject.view(resource))[0] is None:
-            return None
-        before, used = subject.asked.obj, False
+    async def mutate(self, subject: Subject, resource: Resource) -> bool:
+        """Whether it changed the object. Raises ApiError."""
+        if (await subject.view(resource))[0] is None:
+            return False
+        before = subject.asked.obj
         try:
             async for binding, expressions in self.uses(subject, resource):
-                used = True
                 await self._apply(subject, resource, binding, expressions)
         except RefusedError as refused:
             raise refused.error(subject, f"policy '{self.name}'", bare=True) from None
-        return subject.asked.obj != before if used else None
+        return subject.asked.obj != before
 
     async def _apply(
         self, subject: Subject, resource: Resource, binding: Binding, expressions: Expressions

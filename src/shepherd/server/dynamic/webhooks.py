@@ -137,11 +137,8 @@ class MutatingWebhook(Webhook):
         """It wants to see what others make of the object after it."""
         return self.spec.get("reinvocationPolicy") == "IfNeeded"
 
-    async def mutate(self, subject: Subject) -> bool | None:
-        """Whether it changed the object; None if it was not asked. Raises ApiError."""
-        resource = await self.target(subject)
-        if resource is None:
-            return None
+    async def mutate(self, subject: Subject, resource: Resource) -> bool:
+        """Whether it changed the object. Raises ApiError."""
         operations = await self.ask(subject, resource)
         if not operations:
             return False
@@ -170,9 +167,8 @@ class MutatingWebhook(Webhook):
 class ValidatingWebhook(Webhook):
     """One of a ValidatingWebhookConfiguration."""
 
-    async def validate(self, subject: Subject) -> None:
+    async def validate(self, subject: Subject, resource: Resource) -> None:
         """Raises ApiError for a write that it refuses."""
-        resource = await self.target(subject)
-        if resource and await self.ask(subject, resource):
+        if await self.ask(subject, resource):
             head = f'failed calling webhook "{self.name}": received invalid webhook response: '
             raise errors.internal(f"{head}validating webhook may not return response.patch")

@@ -99,6 +99,18 @@ def kubectl_layer(version: str) -> Path:
     return _once(BUILD / "layers" / version, make)
 
 
+def go_modules(folder: Path) -> None:
+    """Bring the modules that the Go program in `folder` is made of."""
+    _call("go", "mod", "download", folder=folder)
+
+
+def go_program(folder: Path) -> Path:
+    """The Go program in `folder`, built from the modules that are there."""
+    program = BUILD / "go" / folder.name
+    _call("go", "build", "-o", program, ".", folder=folder)
+    return program
+
+
 def checkout(name: str) -> Path:
     """A copy of the checkout `name`, in the folder that the variable names. Raises MissingError."""
     folder = os.environ.get(CHECKOUTS)

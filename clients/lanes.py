@@ -13,6 +13,7 @@ from bench.programs import enter_own_network
 
 from clients import suite
 from clients.cluster import standalone
+from clients.install import MissingError
 from clients.report import progress
 from clients.suite import Outcome, Suite
 
@@ -48,9 +49,11 @@ def run_all(suites: Sequence[Suite], arguments: list[str]) -> dict[str, Outcome]
 
 def _alone(one: Suite, arguments: list[str]) -> Outcome:
     """Run one suite against a cluster of its own."""
-    enter_own_network()
     try:
+        enter_own_network()
         with standalone() as program:
             return suite.run(one, program.kubeconfig, arguments)
+    except MissingError as error:
+        return Outcome(one, not_run=str(error))
     except (AssertionError, OSError, SubprocessError) as error:
         return Outcome.failure(one, "its cluster", str(error))

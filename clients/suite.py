@@ -150,7 +150,7 @@ def read(results: Path) -> tuple[dict[str, str], dict[str, str]]:
     states: dict[str, str] = {}
     reasons: dict[str, str] = {}
     for case in ElementTree.parse(results).iter("testcase"):
-        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        name = f"{case.get('classname')}::{case.get('name')}"
         states.setdefault(name, "passed")
         for mark in case:
             if mark.tag in ("failure", "error"):
@@ -163,4 +163,5 @@ def read(results: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 def rerun(log: str) -> list[str]:
     """The tests that pytest-rerunfailures says it ran again, named as `read` does."""
-    return ["".join(found) for found in re.findall(r"^RERUN \S*?(\w+)\.py(::.+)$", log, re.M)]
+    found = re.findall(r"^RERUN (.+?)\.py::(.+)$", log, re.MULTILINE)
+    return [f"{file.replace('/', '.')}::{test}" for file, test in found]

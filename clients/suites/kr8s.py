@@ -26,8 +26,11 @@ _PACKAGES = (
     "kubernetes<37", "httpx-ws<0.9",
 )  # fmt: skip
 _UPSTREAM = {
-    "test_api::test_api_resources": "expects no metrics.k8s.io, which has pods of its own",
-    "test_api::test_api_timeout": "expects an answer to take over 1 ms, the grain of its timeout",
+    f"kr8s.tests.test_api::{test}": what
+    for test, what in (
+        ("test_api_resources", "expects no metrics.k8s.io, which has pods of its own"),
+        ("test_api_timeout", "expects an answer to take over 1 ms, the grain of its timeout"),
+    )
 }
 _KIND = '#!/bin/sh\n[ "$*" != "get clusters" ] || echo pytest-kind\n'
 

@@ -1,15 +1,16 @@
-"""Scripts of ours for programs of others: kubectl in three versions, Helm in two, and kopf."""
+"""Scripts of ours for programs of others: kubectl, Helm, and operators in Go and Python."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from clients.install import ROOT, kubectl_layer, venv
+from clients.install import ROOT, go_modules, go_program, kubectl_layer, venv
 from clients.suite import Command, Suite
 
 _BIN = ROOT / ".venv" / "bin"
 _KOPF = ("kopf==1.45.2", "kubernetes")
 _SCRIPTS = ROOT / "clients" / "scripts"
+_MANAGER = _SCRIPTS / "manager"
 
 
 def _kubectl() -> Path:
@@ -22,6 +23,10 @@ def _layer(version: str, program: str) -> Path:
 
 def _kopf() -> Path:
     return venv("kopf", *_KOPF)
+
+
+def _manager() -> Path:
+    return go_program(_MANAGER)
 
 
 def _command(variable: str, program: Callable[[], Path], kubeconfig: Path) -> Command:
@@ -38,6 +43,13 @@ _KUBECTL_129 = partial(_layer, "v29", "kubectl")
 _KUBECTL_122 = partial(_layer, "v22", "kubectl")
 
 SUITES = (
+    # First, for it begins by building: a minute or two in which others wait for their clusters.
+    Suite(
+        "manager",
+        "an operator of ours with Go's controller-runtime",
+        prepare=partial(go_modules, _MANAGER),
+        command=partial(_command, "MANAGER", _manager),
+    ),
     _suite("kubectl-1.37", "kubectl 1.37, scripts of ours", "KUBECTL", _kubectl),
     _suite("kubectl-1.29", "the same with kubectl 1.29", "KUBECTL", _KUBECTL_129),
     _suite("kubectl-1.22", "the same with kubectl 1.22", "KUBECTL", _KUBECTL_122),

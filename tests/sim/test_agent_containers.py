@@ -1,11 +1,13 @@
 """What containers are given and how their health is judged, in virtual time."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shepherd.agent import machine
 from shepherd.api.kinds import CONFIG_MAP, ENDPOINT_SLICE, NODE, POD, SECRET, SERVICE
 from shepherd.runtime.base import ContainerConfig, ContainerInfo, ContainerState
 from shepherd.testing.virtual import eventually
@@ -383,6 +385,27 @@ def test_a_pod_that_does_not_fit_is_refused(
         assert status["reason"] == reason
         await node.client.delete(POD, "web", "default")
         await node.gone()
+
+    on_node(scenario)
+
+
+def test_under_disk_pressure_pods_are_refused_until_it_is_over(
+    on_node: OnNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubernetes/kubernetes#94245: pods that name their node come whatever its taints."""
+
+    async def scenario(node: Scene) -> None:
+        full = replace(machine.PLENTY, disk_free_share=0.01)
+        monkeypatch.setattr(machine, "use", lambda directory: full)
+        await asyncio.sleep(20)
+        await node.create_pod()
+        status = await node.phase("Failed")
+        assert status["reason"] == "Evicted"
+        assert "The node had condition: [DiskPressure]" in status["message"]
+        monkeypatch.setattr(machine, "use", lambda directory: machine.PLENTY)
+        await asyncio.sleep(20)
+        await node.create_pod("later")
+        await node.ready("later")
 
     on_node(scenario)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from clients.scripts.kubectl.program import Kubectl
 
+from shepherd.testing.program import eventually
+
 CHART = str(Path(__file__).parent / "shop")
 WAIT = ("--wait", "--timeout=60s")
 
@@ -18,15 +20,19 @@ def image(kubectl: Kubectl) -> str:
 def test_the_chart_is_of_many_kinds(helm: Kubectl) -> None:
     manifest = helm("template", "shop", CHART, "--no-hooks")
     kinds = Counter(line for line in manifest.splitlines() if line.startswith("kind: "))
-    assert kinds.total() >= 12
-    assert len(kinds) >= 8
+    assert (kinds.total(), len(kinds)) == (15, 12)
 
 
 def test_install(helm: Kubectl, kubectl: Kubectl) -> None:
     shown = helm("install", "shop", CHART, *WAIT)
     assert "STATUS: deployed" in shown
     assert kubectl.get("deploy", "shop-web")["status"]["readyReplicas"] == 2
-    assert kubectl("logs", "shop-pre-install") == "pre-install\n"
+    assert kubectl.get("statefulset", "shop-cache")["status"]["readyReplicas"] == 2
+    assert kubectl.get("daemonset", "shop-watch")["status"]["numberReady"] == 1
+    assert kubectl("logs", "job/shop-pre-install") == "pre-install\n"
+    # The hook was waited for: what it prepares is there before the rest.
+    hook = kubectl.get("job", "shop-pre-install")["status"]["completionTime"]
+    assert hook <= kubectl.get("deploy", "shop-web")["metadata"]["creationTimestamp"]
     (release,) = json.loads(helm("list", "-o", "json"))
     assert (release["name"], release["status"], release["revision"]) == ("shop", "deployed", "1")
     assert "kind: Deployment" in helm("get", "manifest", "shop")
@@ -45,13 +51,16 @@ def test_upgrade(helm: Kubectl, kubectl: Kubectl) -> None:
     assert image(kubectl) == "nginx:1.15.4"
     assert kubectl.get("cm", "shop-settings")["data"] == {"greeting": "again"}
     assert kubectl.get("deploy", "shop-web")["status"]["replicas"] == 1
-    assert kubectl("logs", "shop-post-upgrade") == "post-upgrade\n"
+    pods = kubectl("get", "pods", "-l", "app=shop-cache", "-o", "name").split()
+    assert pods == ["pod/shop-cache-0"]
+    assert kubectl("logs", "job/shop-post-upgrade") == "post-upgrade\n"
 
 
 def test_rollback(helm: Kubectl, kubectl: Kubectl) -> None:
     assert "Rollback was a success" in helm("rollback", "shop", "1", *WAIT)
     assert image(kubectl) == "nginx:1.14.2"
     assert kubectl.get("cm", "shop-settings")["data"] == {"greeting": "hello"}
+    assert kubectl.get("statefulset", "shop-cache")["status"]["readyReplicas"] == 2
 
 
 def test_history(helm: Kubectl) -> None:
@@ -66,6 +75,7 @@ def test_uninstall(helm: Kubectl, kubectl: Kubectl) -> None:
     assert helm("uninstall", "shop", *WAIT) == 'release "shop" uninstalled\n'
     assert json.loads(helm("list", "-o", "json")) == []
     # What hooks made stays, by their policy; Helm 3 does not wait for the pods of what it deleted.
-    left = "deploy,rs,svc,sa,role,rolebinding,pdb,ingress,secret"
-    kubectl("wait", "--for=delete", "pods", "-l", "app=shop-web", "--timeout=30s")
-    assert "shop" not in kubectl("get", left, "-o", "name")
+    left = "deploy,rs,sts,ds,cronjob,controllerrevision,svc,sa,role,rolebinding,pdb,ingress,secret"
+    for app in ("web", "cache", "watch"):
+        kubectl("wait", "--for=delete", "pods", "-l", f"app=shop-{app}", "--timeout=30s")
+    eventually(lambda: "shop" not in kubectl("get", left, "-o", "name"), what="all is deleted")

@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from clients.scripts.kubectl.program import Kubectl, deployment, pod
+from clients.scripts.kubectl.program import Kubectl, deployment, pod, workload
 
 from shepherd.testing.program import eventually
 
@@ -39,9 +39,36 @@ def test_rollout(kubectl: Kubectl) -> None:
     assert "paused" not in kubectl.get("deploy", "web")["spec"]
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_rollout_of_a_set(kubectl: Kubectl, kind: str) -> None:
+    kubectl.apply(workload(kind))
+    name, full = f"{kind.lower()}/web", f"{kind.lower()}.apps/web"
+    status = kubectl("rollout", "status", name, "--timeout=60s")
+    done = "partitioned roll out complete" if kind == "StatefulSet" else "successfully rolled out"
+    assert done in status
+    kubectl("set", "image", name, "main=nginx:1.15.4")
+    kubectl("rollout", "status", name, "--timeout=60s")
+    history = kubectl("rollout", "history", name).split()
+    assert history[:6] == [full, "REVISION", "CHANGE-CAUSE", "1", "<none>", "2"]
+    assert "nginx:1.14.2" in kubectl("rollout", "history", name, "--revision=1")
+    assert kubectl("rollout", "undo", name) == f"{full} rolled back\n"
+    kubectl("rollout", "status", name, "--timeout=60s")
+    images = "jsonpath={.items[*].spec.containers[0].image}"
+    assert kubectl("get", "pods", "-l", "app=web", "-o", images) == "nginx:1.14.2"
+    assert kubectl("rollout", "restart", name) == f"{full} restarted\n"
+    assert done in kubectl("rollout", "status", name, "--timeout=60s")
+
+
+def test_a_job_runs_to_its_end(kubectl: Kubectl) -> None:
+    kubectl("create", "job", "once", "--image=busybox:1.36", "--", "echo", "done")
+    waited = kubectl("wait", "--for=condition=complete", "job/once", "--timeout=30s")
+    assert waited == "job.batch/once condition met\n"
+    assert kubectl("logs", "job/once") == "done\n"
+
+
 def test_logs(kubectl: Kubectl) -> None:
     start(kubectl, script="echo one; echo two; echo three; sleep 3600")
-    assert kubectl("logs", "box") == "one\ntwo\nthree\n"
+    eventually(lambda: kubectl("logs", "box") == "one\ntwo\nthree\n", what="its lines")
     assert kubectl("logs", "box", "--tail=1") == "three\n"
     stamped = kubectl("logs", "box", "--timestamps", "--tail=1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z three\n", stamped)

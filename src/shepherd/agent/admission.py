@@ -4,22 +4,49 @@ The scheduler decided on what it knew; the node has the last word (and pods with
 saw a scheduler). Source: kubernetes pkg/kubelet/lifecycle predicate admission.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from shepherd.agent.container_config import qos_class
 from shepherd.agent.pod_state import BoundPod, Verdict
-from shepherd.api.objects import Container
+from shepherd.api.objects import Container, Taint
+from shepherd.api.placement import tolerates
 from shepherd.api.quantity import millis
 
 Amounts = Mapping[str, str | int | float]
 
 
+_MEMORY = "MemoryPressure"
+_MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+_CRITICAL_PRIORITY = 2_000_000_000
+"""From here on a pod is the system's own (scheduling.SystemCriticalPriority)."""
+
+
 def admit(
-    pod: BoundPod, others: Iterable[BoundPod], allocatable: Amounts, labels: Mapping[str, str]
+    pod: BoundPod,
+    others: Iterable[BoundPod],
+    allocatable: Amounts,
+    labels: Mapping[str, str],
+    pressures: Collection[str] = (),
 ) -> Verdict | None:
-    """Why the pod cannot run beside `others` (all that are active here); None: it can."""
+    """Why the pod cannot run beside `others` (all that are active here); None: it can.
+
+    `pressures` are the conditions that say what the node runs out of.
+    """
     others = list(others)
-    verdict = _selector(pod, labels) or _sysctls(pod) or _resources(pod, others, allocatable)
-    return verdict or _ports(pod, others)
+    verdict = _pressure(pod, pressures) or _selector(pod, labels) or _sysctls(pod)
+    return verdict or _resources(pod, others, allocatable) or _ports(pod, others)
+
+
+def _pressure(pod: BoundPod, pressures: Collection[str]) -> Verdict | None:
+    """Source: kubernetes pkg/kubelet/eviction, managerImpl.Admit."""
+    if not pressures or pod.spec.priority >= _CRITICAL_PRIORITY:
+        return None
+    if set(pressures) == {_MEMORY} and (
+        qos_class(pod) != "BestEffort"
+        or any(tolerates(item, _MEMORY_TAINT) for item in pod.spec.tolerations)
+    ):
+        return None
+    return _rejected("Evicted", f"The node had condition: [{' '.join(sorted(pressures))}]. ")
 
 
 def _rejected(reason: str, text: str) -> Verdict:

@@ -86,6 +86,8 @@ class NodeFacts:
     memory_bytes: int = 0
     allocatable: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    pressures: frozenset[str] = frozenset()
+    """The conditions that say what it runs out of: `DiskPressure`, ..."""
 
 
 @dataclass(slots=True)

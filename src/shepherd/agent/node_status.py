@@ -87,6 +87,12 @@ def conditions(use: machine.Use, not_ready: str) -> list[Object]:
     ]
 
 
+def pressures(conditions: list[Object]) -> frozenset[str]:
+    """The types of those that say what the node runs out of."""
+    held = {c["type"] for c in conditions if c["status"] == "True"}
+    return frozenset(held - {"Ready"})
+
+
 _WORDS = {
     "InsufficientMemory": "insufficient memory available",
     "SufficientMemory": "sufficient memory available",
@@ -301,6 +307,7 @@ class NodeKeeper:
     async def _report(self) -> None:
         status = self._status(self._not_ready())
         status["images"] = image_list(await self._runtime.images.list())
+        self._facts.pressures = pressures(status["conditions"])
         now = self._clock.monotonic()
         if status == self._reported and now - self._reported_at < _REPORT_SECONDS:
             return

@@ -121,7 +121,7 @@ class Pods:
         if pod.finished or pod.metadata.deletion_timestamp or not facts.allocatable:
             return None
         active = [p for p in self.all() if not p.finished]
-        return admit(pod, active, facts.allocatable, facts.labels)
+        return admit(pod, active, facts.allocatable, facts.labels, facts.pressures)
 
     async def _serve(self, worker: PodWorker) -> None:
         await worker.run()

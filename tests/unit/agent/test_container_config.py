@@ -149,6 +149,28 @@ def test_admission() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pressures", "container", "spec", "fits"),
+    [
+        ((), {}, {}, True),
+        (("DiskPressure",), {}, {}, False),
+        (("DiskPressure",), {}, {"priority": 2_000_001_000}, True),
+        (("MemoryPressure",), {}, {}, False),
+        (("MemoryPressure",), {"resources": {"requests": {"memory": "1Mi"}}}, {}, True),
+        (("MemoryPressure",), {}, {"tolerations": [{"operator": "Exists"}]}, True),
+        (("MemoryPressure", "PIDPressure"), {}, {"tolerations": [{"operator": "Exists"}]}, False),
+    ],
+)
+def test_a_node_that_runs_out_of_something_takes_no_pod_that_makes_it_worse(
+    pressures: tuple[str, ...], container: dict[str, Any], spec: dict[str, Any], fits: bool
+) -> None:
+    verdict = admit(pod(container, **spec), [], {"memory": "1Gi"}, {}, pressures)
+    assert (verdict is None) is fits
+    if verdict:
+        assert verdict.reason == "Evicted"
+        assert f"The node had condition: [{' '.join(sorted(pressures))}]" in verdict.message
+
+
+@pytest.mark.parametrize(
     ("name", "more", "fits"),
     [
         ("net.ipv4.tcp_syncookies", {}, True),

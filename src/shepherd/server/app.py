@@ -93,7 +93,7 @@ class ApiServer:
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
         callouts = Callouts(self._reach)
         versions = Versions(ConversionWebhook(callouts).convert)
-        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS)
+        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS, authorizer)
         followers: dict[Resource, Follow] = {CUSTOM_RESOURCE_DEFINITION: self._definitions.reserve}
         followers[API_SERVICE] = self._remotes.follow
         followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)

@@ -84,10 +84,10 @@ class StatusWriter:
         node is out of reach): say it again."""
         line = self._lines.get(pod.metadata.uid)
         version = _version(pod.metadata.resource_version)
-        if line is None or version <= line.version or not line.idle.is_set():
+        if line is None or version <= line.version:
             return
         line.written, line.version = pod.status, version
-        if patch(line.written, line.wanted):
+        if line.idle.is_set() and patch(line.written, line.wanted):
             line.idle.clear()
             line.news.set()
 
@@ -132,11 +132,23 @@ class StatusWriter:
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
                 failures = 0
-                line.written = wanted
-                line.version = _version(answer["metadata"]["resourceVersion"])
+                _wrote(line, answer, wanted, changes)
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))
         return not line.dropped
+
+
+def _wrote(line: _Line, answer: Object, wanted: Object, changes: Object) -> None:
+    """What the API holds after `changes`, unless the line has seen a newer state meanwhile.
+
+    Somebody may have written over what the changes did not touch. But what the API has just not
+    taken, it would not take the second time either: that counts as written.
+    """
+    version = _version(answer["metadata"]["resourceVersion"])
+    if version >= line.version:
+        held = answer.get("status") or {}
+        line.written = wanted if patch(held, wanted) == changes else held
+        line.version = version
 
 
 def _version(text: str) -> int:

@@ -116,7 +116,7 @@ class StatusWriter:
         """Write until the newest is through; whether the pod is still there."""
         failures = 0
         while not line.dropped and (changes := patch(line.written, line.wanted)):
-            meta, wanted = line.pod.metadata, line.wanted
+            meta = line.pod.metadata
             body = {"metadata": {"uid": meta.uid}, "status": changes}
             try:
                 answer = await self._client.patch(
@@ -132,23 +132,21 @@ class StatusWriter:
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
                 failures = 0
-                _wrote(line, answer, wanted, changes)
+                _take(line, answer, changes)
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))
         return not line.dropped
 
 
-def _wrote(line: _Line, answer: Object, wanted: Object, changes: Object) -> None:
-    """What the API holds after `changes`, unless the line has seen a newer state meanwhile.
-
-    Somebody may have written over what the changes did not touch. But what the API has just not
-    taken, it would not take the second time either: that counts as written.
-    """
+def _take(line: _Line, answer: Object, changes: Object) -> None:
+    """What the API holds after `changes`: somebody else may have written just before or since.
+    What it keeps in another form than it was said in, is taken as said."""
     version = _version(answer["metadata"]["resourceVersion"])
-    if version >= line.version:
-        held = answer.get("status") or {}
-        line.written = wanted if patch(held, wanted) == changes else held
-        line.version = version
+    if version <= line.version:
+        return  # News of a later write was faster.
+    line.written, line.version = answer.get("status") or {}, version
+    if patch(line.written, line.wanted) == changes:
+        line.written = line.wanted
 
 
 def _version(text: str) -> int:

@@ -113,10 +113,17 @@ class StatusWriter:
                 task.cancel()
 
     async def _write(self, line: _Line) -> bool:
-        """Write until the newest is through; whether the pod is still there."""
+        """Write until the newest is through; whether the pod is still there.
+
+        The answer is what the API holds, others' writes included: what they wrote over meanwhile is
+        said again, but no patch twice in a row.
+        """
         failures = 0
+        done: Object = {}
         while not line.dropped and (changes := patch(line.written, line.wanted)):
-            meta, wanted = line.pod.metadata, line.wanted
+            if changes == done:
+                return True
+            meta = line.pod.metadata
             body = {"metadata": {"uid": meta.uid}, "status": changes}
             try:
                 answer = await self._client.patch(
@@ -131,8 +138,8 @@ class StatusWriter:
                 if error.code not in (409, 429, 503):
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
-                failures = 0
-                line.written = wanted
+                failures, done = 0, changes
+                line.written = answer["status"]
                 line.version = _version(answer["metadata"]["resourceVersion"])
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))

@@ -84,7 +84,7 @@ class StatusWriter:
         node is out of reach): say it again."""
         line = self._lines.get(pod.metadata.uid)
         version = _version(pod.metadata.resource_version)
-        if line is None or version <= line.version or not line.idle.is_set():
+        if line is None or version <= line.version:
             return
         line.written, line.version = pod.status, version
         if patch(line.written, line.wanted):
@@ -139,8 +139,9 @@ class StatusWriter:
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
                 failures, done = 0, changes
-                line.written = answer["status"]
-                line.version = _version(answer["metadata"]["resourceVersion"])
+                version = _version(answer["metadata"]["resourceVersion"])
+                if version >= line.version:  # else something newer was seen meanwhile
+                    line.written, line.version = answer["status"], version
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))
         return not line.dropped

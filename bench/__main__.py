@@ -16,6 +16,7 @@ from bench.report import Row, as_json, table
 BENCHES = {
     "boot": "from start to node Ready; what is held and used when idle (as root)",
     "api": "gets, durable creates, lists, watch fan-out, over TLS",
+    "authorization": "what deciding about one request costs",
     "pods": "from the API to running containers (as root)",
     "runtime": "pods started on the node, beside podman and docker (as root)",
     "scheduler": "decisions of the pure cycle on 1,000 and 5,000 nodes",

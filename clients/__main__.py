@@ -41,7 +41,10 @@ def main(arguments: list[str]) -> int:
     results = [
         outcomes.get(one.name) or suite.Outcome(one, not_run=missing[one.name]) for one in chosen
     ]
-    print(report.table(results), report.closing_line(results), sep="\n\n", flush=True)
+    print(report.table(results))
+    # Of no tests, a line that says so would be taken for the result of all that ran before.
+    if outcomes:
+        print(f"\n{report.closing_line(results)}")
     return int(not all(result.good for result in results))
 
 

@@ -49,8 +49,8 @@ def run_all(suites: Sequence[Suite], arguments: list[str]) -> dict[str, Outcome]
 
 def _alone(one: Suite, arguments: list[str]) -> Outcome:
     """Run one suite against a cluster of its own."""
-    enter_own_network()
     try:
+        enter_own_network()
         with standalone() as program:
             return suite.run(one, program.kubeconfig, arguments)
     except MissingError as error:

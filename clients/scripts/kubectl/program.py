@@ -18,14 +18,14 @@ class Kubectl:
         where = ["--namespace", self.namespace] if self.namespace else []
         return [self.program, *where, *arguments]
 
-    def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
-        """What it prints; on standard error, if it is to fail with `code`."""
+    def __call__(self, *arguments: str, stdin: str = "", code: int = 0, out: bool = False) -> str:
+        """What it prints; on standard error, if it is to fail with `code`, unless `out`."""
         result = subprocess.run(
             self.command(*arguments),
             input=stdin, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         assert result.returncode == code, result.stdout + result.stderr
-        return result.stderr if code else result.stdout
+        return result.stderr if code and not out else result.stdout
 
     def get(self, *arguments: str) -> Any:
         return json.loads(self("get", *arguments, "-o", "json"))

@@ -169,6 +169,25 @@ def test_auth(kubectl: Kubectl) -> None:
         assert "shepherd-admin" in kubectl("auth", "whoami")
 
 
+def test_auth_of_others(kubectl: Kubectl) -> None:
+    robot = f"--as=system:serviceaccount:{kubectl.namespace}:default"
+    assert kubectl("auth", "can-i", "get", "pods", robot, code=1, out=True) == "no\n"
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "reader", "namespace": kubectl.namespace},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+    reconciled = kubectl("auth", "reconcile", "-f", "-", stdin=json.dumps(role))
+    assert "role.rbac.authorization.k8s.io/reader reconciled" in reconciled
+    kubectl("create", "rolebinding", "readers", "--role=reader", "--user=eve")
+    subject = f"--serviceaccount={kubectl.namespace}:default"
+    told = kubectl("set", "subject", "rolebinding", "readers", subject)
+    assert told == "rolebinding.rbac.authorization.k8s.io/readers subjects updated\n"
+    assert kubectl("auth", "can-i", "get", "pods", robot) == "yes\n"
+    assert "Forbidden" in kubectl("get", "secrets", robot, code=1)
+
+
 def test_cluster_info(anywhere: Kubectl) -> None:
     shown = re.sub(r"\x1b\[[\d;]*m", "", anywhere("cluster-info"))
     assert re.match(r"Kubernetes control plane is running at https://[\d.:]+\n", shown)

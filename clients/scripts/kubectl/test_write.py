@@ -2,6 +2,8 @@
 
 import json
 import re
+from base64 import b64decode
+from pathlib import Path
 
 import pytest
 from clients.scripts.kubectl.program import Kubectl, deployment, pod
@@ -142,6 +144,15 @@ def test_create_cluster_wide(kubectl: Kubectl) -> None:
     kubectl("delete", f"clusterrolebinding/{name}", f"clusterrole/{name}")
     assert kubectl("create", "namespace", f"{name}-2") == f"namespace/{name}-2 created\n"
     assert kubectl("delete", "namespace", f"{name}-2") == f'namespace "{name}-2" deleted\n'
+
+
+def test_create_a_tls_secret(kubectl: Kubectl, tmp_path: Path) -> None:
+    (user,) = json.loads(kubectl("config", "view", "--raw", "-o", "json"))["users"]
+    for kind in ("certificate", "key"):
+        (tmp_path / kind).write_bytes(b64decode(user["user"][f"client-{kind}-data"]))
+    files = (f"--cert={tmp_path / 'certificate'}", f"--key={tmp_path / 'key'}")
+    assert kubectl("create", "secret", "tls", "x", *files) == "secret/x created\n"
+    assert kubectl.get("secret", "x")["type"] == "kubernetes.io/tls"
 
 
 def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:

@@ -87,7 +87,7 @@ class StatusWriter:
         if line is None or version <= line.version:
             return
         line.written, line.version = pod.status, version
-        if patch(line.written, line.wanted):
+        if line.idle.is_set() and patch(line.written, line.wanted):
             line.idle.clear()
             line.news.set()
 
@@ -113,16 +113,9 @@ class StatusWriter:
                 task.cancel()
 
     async def _write(self, line: _Line) -> bool:
-        """Write until the newest is through; whether the pod is still there.
-
-        The answer is what the API holds, others' writes included: what they wrote over meanwhile is
-        said again, but no patch twice in a row.
-        """
+        """Write until the newest is through; whether the pod is still there."""
         failures = 0
-        done: Object = {}
         while not line.dropped and (changes := patch(line.written, line.wanted)):
-            if changes == done:
-                return True
             meta = line.pod.metadata
             body = {"metadata": {"uid": meta.uid}, "status": changes}
             try:
@@ -138,13 +131,22 @@ class StatusWriter:
                 if error.code not in (409, 429, 503):
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
-                failures, done = 0, changes
-                version = _version(answer["metadata"]["resourceVersion"])
-                if version >= line.version:  # else something newer was seen meanwhile
-                    line.written, line.version = answer["status"], version
+                failures = 0
+                _take(line, answer, changes)
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))
         return not line.dropped
+
+
+def _take(line: _Line, answer: Object, changes: Object) -> None:
+    """What the API holds after `changes`: somebody else may have written just before or since.
+    What it keeps in another form than it was said in, is taken as said."""
+    version = _version(answer["metadata"]["resourceVersion"])
+    if version <= line.version:
+        return  # News of a later write was faster.
+    line.written, line.version = answer.get("status") or {}, version
+    if patch(line.written, line.wanted) == changes:
+        line.written = line.wanted
 
 
 def _version(text: str) -> int:

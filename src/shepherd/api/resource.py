@@ -100,6 +100,9 @@ class Resource:
     """Deletion waits for a grace period that the kind's owner ends (pods)."""
     shown_deleted: bool = False
     """DELETE answers with the object even when it is gone; else with a Status."""
+    orphans: bool = False
+    """A DELETE that does not say how leaves the dependents (kinds older than the garbage collector,
+    for clients of that time)."""
     columns: tuple[Column, ...] = ()
     """The server adds NAME first unless one here has the format `name`, and AGE last when none is
     declared here."""

@@ -1,7 +1,7 @@
 """`sheepctl get`: list objects of any kind that the cluster serves, and watch them."""
 
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import click
@@ -11,13 +11,9 @@ from shepherd.api.resource import Object
 from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import JSONPATH, echo, echo_document, output_option
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
-from shepherd.cli.tables import AS_TABLE, TableView
+from shepherd.cli.tables import TableView
 from shepherd.cli.targets import Target, reference
 from shepherd.client.base import Client
-
-_JSON = "application/json"
-_TABLES = (None, "wide")
-"""The forms that the server makes."""
 
 
 @click.command("get")
@@ -53,32 +49,25 @@ def command(
         if watch and len(targets) > 1:
             raise Usage("watch one type, or one object, at a time")
         namespace = None if all_namespaces else session.namespace
-        accept = AS_TABLE if output in _TABLES else _JSON
-        answers = [
-            (target, await fetch(client, target, namespace, query, accept)) for target in targets
-        ]
-        view = TableView(
+        tables = TableView(
             wide=output == "wide",
             headers=not no_headers,
             labels=show_labels,
             namespaces=all_namespaces,
             prefixed=len({target.resource for target in targets}) > 1,
         )
-        if output not in _TABLES:
-            _print(output or "", answers, apart=watch)
-        elif not view.show(answers) and not watch:
+        view = tables if output in (None, "wide") else Documents(output, apart=watch)
+        accept = view.accept
+        answers = [(one, await fetch(client, one, namespace, query, accept)) for one in targets]
+        if not view.show(answers) and not watch:
             inside = namespace and any(target.resource.namespaced for target in targets)
             where = f" in {namespace} namespace." if inside else ""
             click.echo(f"No resources found{where}", err=True)
         for target, answer in answers if watch else ():
-            async with aclosing(
-                changes(client, target, namespace, query, accept, since=answer)
-            ) as seen:
+            seen = changes(client, target, namespace, query, accept, since=answer)
+            async with aclosing(seen):
                 async for obj in seen:
-                    if output in _TABLES:
-                        view.add(target, obj)
-                    else:
-                        _print(output or "", [(target, obj)], apart=True)
+                    view.add(target, obj)
 
     session.run(show)
 
@@ -129,22 +118,33 @@ async def changes(
                     yield obj
 
 
-def _print(output: str, answers: list[tuple[Target, Object]], *, apart: bool) -> None:
-    """Print objects in a form for programs: as one document, or each `apart`."""
-    each = [(target, item) for target, answer in answers for item in items_of(target, answer)]
-    if output == "name":
-        for target, item in each:
-            echo(reference(target.resource, item["metadata"]["name"]))
-    elif apart:
-        for _, item in each:
-            _APART.get(output, lambda: None)()
-            echo_document(output, item)
-    else:
-        echo_document(output, as_document(answers))
+class Documents:
+    """Prints objects in a form for programs: as one document, or each `apart`."""
 
+    accept = "application/json"
 
-_APART: dict[str, Callable[[], None]] = {"yaml": lambda: echo("---")}
-"""What stands before a document that others follow."""
+    def __init__(self, form: str, *, apart: bool) -> None:
+        self._form = form
+        self._apart = apart
+
+    def show(self, answers: list[tuple[Target, Object]]) -> bool:
+        """Always says something, if only that there is nothing."""
+        if self._apart or self._form == "name":
+            for target, answer in answers:
+                for item in items_of(target, answer):
+                    self.add(target, item)
+        else:
+            echo_document(self._form, as_document(answers))
+        return True
+
+    def add(self, target: Target, obj: Object) -> None:
+        """Print one object."""
+        if self._form == "name":
+            echo(reference(target.resource, obj["metadata"]["name"]))
+            return
+        if self._form == "yaml":
+            echo("---")
+        echo_document(self._form, obj)
 
 
 def items_of(target: Target, answer: Object) -> list[Object]:

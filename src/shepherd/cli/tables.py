@@ -8,12 +8,11 @@ from shepherd.api.resource import Object
 from shepherd.cli.output import Columns, echo
 from shepherd.cli.targets import Target, reference
 
-AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-"""What to accept for one."""
-
 
 class TableView:
     """Prints Tables, one a resource. `prefixed`: names are shown as `pod/web-1`."""
+
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
     def __init__(
         self, *, wide: bool, headers: bool, labels: bool, namespaces: bool, prefixed: bool

@@ -172,10 +172,15 @@ class Client:
         return await self._write("DELETE", resource.path(namespace, name), options, params=params)
 
     async def delete_collection(
-        self, resource: Resource, namespace: str | None, *, label_selector: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        propagation: str = "",
     ) -> None:
         """Delete every object of a namespace that the selector chooses."""
-        query = _present(labelSelector=label_selector)
+        query = _present(labelSelector=label_selector, propagationPolicy=propagation)
         await self.raw("DELETE", resource.path(namespace), query=query)
 
     async def watch(

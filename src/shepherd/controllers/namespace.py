@@ -141,7 +141,7 @@ class NamespaceController:
         try:
             left = await self._list(name, resource)
             if any(not meta.get("deletionTimestamp") for meta in left):
-                await self._client.delete_collection(resource, name)
+                await self._client.delete_collection(resource, name, propagation="Background")
                 left = await self._list(name, resource)
         except ApiError as error:
             if error.code not in (404, 405):

@@ -45,14 +45,15 @@ class Access:
     tokens: ServiceAccountTokens
     signer: Signer | None = None
 
-    async def identify(self, request: Request) -> User:
-        """Who asks, or as whom they ask. Raises ApiError 400, 401, 403."""
-        user = await self.authenticator.authenticate(request)
-        if self.authorizer is None:
-            return user
-        return await impersonated(user, request.headers, self.authorizer)
+    async def admit(self, user: User, request: Request, route: Route | None) -> User:
+        """Whom the request counts as from (see `impersonation`), if that user may do what it asks
+        for. Raises ApiError 400, 403."""
+        if self.authorizer:
+            user = await impersonated(user, request, route, self.authorizer)
+        await self.allow(user, request, route)
+        return user
 
-    async def admit(self, user: User, request: Request, route: Route | None) -> None:
+    async def allow(self, user: User, request: Request, route: Route | None) -> None:
         """Return if the user may do what the request asks for. Raises ApiError 403."""
         if ADMIN_GROUP not in user.groups:
             for action in actions(user, request, route):

@@ -31,7 +31,7 @@ from shepherd.server.conversionwebhook import ConversionWebhook
 from shepherd.server.customresources import CustomResources
 from shepherd.server.discovery import Discovery, openapi
 from shepherd.server.dynamic.chain import DynamicAdmission
-from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer
+from shepherd.server.handlers import AgentDialer, Call, Handlers, json_answer, warn
 from shepherd.server.hub import Hub
 from shepherd.server.metrics import Metrics
 from shepherd.server.openapi_v2 import OpenApiV2
@@ -93,7 +93,7 @@ class ApiServer:
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
         callouts = Callouts(self._reach)
         versions = Versions(ConversionWebhook(callouts).convert)
-        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS)
+        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS, authorizer)
         followers: dict[Resource, Follow] = {CUSTOM_RESOURCE_DEFINITION: self._definitions.reserve}
         followers[API_SERVICE] = self._remotes.follow
         followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)
@@ -148,7 +148,7 @@ class ApiServer:
         except errors.ApiError as error:
             response = json_answer(error.status(), error.code)
             response.headers |= error.headers
-            return response
+            return warn(response, error.warnings)
         except StoreFullError as error:
             return json_answer(errors.insufficient_storage(str(error)).status(), 507)
         except asyncio.CancelledError:
@@ -159,14 +159,20 @@ class ApiServer:
 
     async def _serve(self, request: Request) -> Response:
         access = self._handlers.access
-        user = await access.identify(request)
+        user = await access.authenticator.authenticate(request)
         if remote := self._relay.find(request.path):
-            await access.admit(user, request, target(remote, request))
+            user = await access.admit(user, request, target(remote, request))
             return await self._relay.send(remote, request, user)
         route = self._routes.find(request)
-        await access.admit(user, request, route)
+        user = await access.admit(user, request, route)
         if route is None:
-            return await self._document(request)
+            document = await self._document(request)
+            if request.method not in ("GET", "HEAD"):
+                raise errors.method_not_allowed(request.method)
+            return document
+        if "content-encoding" in request.headers and route.sub != "proxy":
+            message = "the body of the request must not be encoded (Content-Encoding)"
+            raise errors.unsupported_media_type(message)
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)

@@ -13,6 +13,8 @@ from shepherd.api.meta import format_time, parse_time
 from shepherd.api.resource import Object, Resource
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+MAX_GRACE_SECONDS = 2**31 - 1
+"""68 years: what is longer (any 64-bit number may be asked for) is cut to it."""
 _POLICIES = {"Background": "", "Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
@@ -93,9 +95,11 @@ def mark(resource: Resource, obj: Object, options: DeleteOptions, now: float) ->
     """The object as a DELETE leaves it (maybe just as it was), or None if it is to go at once."""
     metadata = dict(obj["metadata"])
     marked = obj | {"metadata": metadata}
-    if options.propagation:
-        kept = [f for f in metadata.get("finalizers") or () if f not in (ORPHAN, FOREGROUND)]
-        if added := _POLICIES[options.propagation]:
+    present = metadata.get("finalizers") or []
+    decided = "deletionTimestamp" in metadata or ORPHAN in present or FOREGROUND in present
+    if propagation := options.propagation or ("Orphan" if resource.orphans and not decided else ""):
+        kept = [finalizer for finalizer in present if finalizer not in (ORPHAN, FOREGROUND)]
+        if added := _POLICIES[propagation]:
             kept.append(added)
         _set(metadata, "finalizers", kept)
     grace = _grace_seconds(resource, obj, options)
@@ -137,6 +141,10 @@ def _set(metadata: Object, field: str, value: list[str]) -> None:
 
 def _grace_seconds(resource: Resource, obj: Object, options: DeleteOptions) -> int:
     """How long the kind's owner may take; 0 when nobody has to stop anything."""
+    return min(_asked_grace(resource, obj, options), MAX_GRACE_SECONDS)
+
+
+def _asked_grace(resource: Resource, obj: Object, options: DeleteOptions) -> int:
     if not resource.graceful:
         return 0
     spec, status = obj.get("spec") or {}, obj.get("status") or {}

@@ -1,7 +1,8 @@
 """One function for each verb: from a routed request to its answer."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -216,10 +217,15 @@ class Handlers:
             call.user,
             writer=writer,
             merge=merge,
+            may_create=partial(self._may_create, call),
             force=call.force,
             dry_run=call.dry_run,
         )
         return _written(form, written, decoded.warnings, code=201 if written.created else 200)
+
+    async def _may_create(self, call: Call) -> None:
+        route = replace(call.route, verb="create")
+        await self.access.allow(call.user, call.request, route)
 
     async def _change(self, call: Call, change: Patcher, merge: registry.Merge) -> Response:
         """Update the object by `change`, which sees and makes it as it is served."""

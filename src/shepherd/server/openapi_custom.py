@@ -18,7 +18,7 @@ def custom_schemas(resource: Resource) -> dict[str, Any]:
     assert resource.custom
     stem = ".".join([*reversed(resource.group.split(".")), resource.version])
     name, list_kind = f"{stem}.{resource.kind}", resource.list_kind or f"{resource.kind}List"
-    schema = dict(resource.custom.schema)
+    schema = _complete(resource.custom.schema)
     schema.setdefault("type", "object")
     schema["properties"] = (schema.get("properties") or {}) | _head(f"{_META}.ObjectMeta")
     listed = {
@@ -34,6 +34,21 @@ def custom_schemas(resource: Resource) -> dict[str, Any]:
         name: schema | _kind(resource, resource.kind),
         f"{stem}.{list_kind}": listed | _kind(resource, list_kind),
     }
+
+
+def _complete(schema: Object) -> Object:
+    """A copy in which the objects that a custom resource holds have what all objects have."""
+    found = dict(schema)
+    if properties := schema.get("properties"):
+        found["properties"] = {name: _complete(part) for name, part in properties.items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(part := schema.get(key), dict):
+            found[key] = _complete(part)
+    if schema.get("x-kubernetes-embedded-resource"):
+        found["properties"] = (found.get("properties") or {}) | _head(f"{_META}.ObjectMeta")
+        required = dict.fromkeys([*(schema.get("required") or ()), "kind", "apiVersion"])
+        found["required"] = list(required)
+    return found
 
 
 def _head(metadata: str) -> Object:

@@ -4,7 +4,7 @@ A write reads the present object, lets the rules make the new one, and commits i
 it read; if another write came first it starts anew. Source: apiserver registry/generic store.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -28,6 +28,8 @@ _MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 _NO_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
+MAX_OBJECT_BYTES = 3 * 1024 * 1024
+"""Of an object as it is stored: what was read can be sent back. Patches could let it grow on."""
 _NAMES_TO_TRY = 8
 _ATTEMPTS = 64
 """How often a write starts anew when others keep coming first."""
@@ -36,6 +38,9 @@ Make = Callable[[Object], Object]
 """From the present object (with its resourceVersion) to the wanted one; may raise ApiError."""
 Merge = Callable[[Resource, Object, Object], Object]
 """From the wanted and the present object to what is stored."""
+
+MayCreate = Callable[[], Awaitable[None]]
+"""Raises ApiError 403 if the user may change such an object but not make one."""
 
 
 @dataclass(slots=True)
@@ -129,13 +134,14 @@ class Registry:
         *,
         writer: Writer,
         merge: Merge,
+        may_create: MayCreate | None = None,
         force: bool = False,
         dry_run: bool = False,
     ) -> Written:
         """Make the object what the configuration says, as far as it says anything.
 
         409 that names the owners of the fields that are others', unless `force` takes them. An
-        object that is not there is created.
+        object that is not there is created, if it may be.
         """
         schema, content = ownership.schema_of(route.resource), encode(config)
 
@@ -152,6 +158,8 @@ class Registry:
                     raise
             if uid := (config.get("metadata") or {}).get("uid"):
                 raise conflict(route, _NO_UID.format(uid))
+            if may_create:
+                await may_create()
             try:
                 written = await self.create(
                     route, decode(content), user, writer=writer, dry_run=dry_run
@@ -280,6 +288,7 @@ class Registry:
             value = encode(asked.obj)
             kept = await self.versions.store(asked.route.resource, asked.obj)
             stored_form = value if kept is asked.obj else encode(kept)
+            _fits(asked, stored_form)
             if dry_run:
                 there = await self.store.get(key)
                 if (found := there.revision if there else 0) != expected:
@@ -372,6 +381,13 @@ def _accept(resource: Resource, obj: Object, found: list[errors.FieldError]) -> 
     found = metadata.validate(resource, obj["metadata"]) + found
     if found:
         raise errors.invalid(resource.group, resource.kind, obj["metadata"]["name"], found)
+
+
+def _fits(asked: Attributes, value: bytes) -> None:
+    """Raises ApiError 413. What is on its way out may always be written."""
+    if len(value) > MAX_OBJECT_BYTES and "deletionTimestamp" not in asked.obj["metadata"]:
+        message = f"the object would take {len(value)} bytes, more than {MAX_OBJECT_BYTES}"
+        raise errors.ApiError(413, "RequestEntityTooLarge", message)
 
 
 def _warnings(resource: Resource, obj: Object) -> list[str]:

@@ -242,6 +242,27 @@ def test_sheepctl_runs_commands_too(web: Program) -> None:
     assert done.returncode == 42
 
 
+def test_sheepctl_forwards_ports_too(web: Program) -> None:
+    process = subprocess.Popen(
+        [BIN / "sheepctl", "port-forward", "web", ":8080", ":9"],
+        env=environment(web, {}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout
+        lines = [process.stdout.readline() for _ in range(2)]
+        good, bad = (line.split("127.0.0.1:")[1].split()[0] for line in lines)
+        with pytest.raises(OSError, match=r".*"):
+            urllib.request.urlopen(f"http://127.0.0.1:{bad}/", timeout=10)
+        for _ in range(3):  # one that fails does not end the others
+            with urllib.request.urlopen(f"http://127.0.0.1:{good}/", timeout=10) as answer:
+                assert answer.read().strip() == b"web"
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Connection refused" in told
+
+
 def test_pods_and_services_are_reached_by_proxy(web: Program) -> None:
     web.kubectl("expose", "pod", "web", "--port=80", "--target-port=8080", "--name=proxied")
     try:

@@ -171,7 +171,7 @@ async def test_requests_are_passed_on_as_whoever_sent_them(
     assert line == f"POST {FISH}/a%20b?dryRun=All"
     assert headers["x-remote-user"] == ["ann"]
     assert headers["x-remote-uid"] == ["7"]
-    assert headers["x-remote-group"] == ["dev", "ops"]
+    assert headers["x-remote-group"] == ["dev", "ops", "system:authenticated"]
     assert headers["x-remote-extra-example.com%2fteam"] == ["a", "b"]
     assert "authorization" not in headers
 

@@ -96,6 +96,19 @@ async def test_propagation_leaves_its_finalizer_to_the_garbage_collector(api: An
         await api.fails(404, "GET", path)
 
 
+async def test_a_job_leaves_its_pods_to_who_does_not_say_otherwise(api: Any) -> None:
+    """As batch/v1 always has: kubernetes pkg/registry/batch/job/strategy.go."""
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    job = {"metadata": {"name": "a"}, "spec": {"template": {"spec": pod}}}
+    await api.ok("POST", jobs, job)
+    marked = await api.ok("DELETE", f"{jobs}/a")
+    assert marked["metadata"]["finalizers"] == ["orphan"]
+    assert await api.ok("DELETE", f"{jobs}/a") == marked
+    await api.ok("DELETE", f"{jobs}/a", {"propagationPolicy": "Background"})
+    await api.fails(404, "GET", f"{jobs}/a")
+
+
 async def test_preconditions_must_hold(api: Any) -> None:
     created = await api.ok("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
     for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):

@@ -162,7 +162,7 @@ async def test_every_kind_can_be_created_read_changed_watched_and_deleted(
         pass  # what the server had made itself
     assert event == {"type": "MODIFIED", "object": patched}
 
-    await api.ok("DELETE", one)
+    await api.ok("DELETE", one, {"propagationPolicy": "Background"})
     if resource.kind != "Namespace":
         await api.fails(404, "GET", one)
         assert (await events.next())["type"] == "DELETED"

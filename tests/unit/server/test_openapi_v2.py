@@ -233,6 +233,28 @@ async def test_a_number_beyond_all_numbers_is_refused(api: Any) -> None:
     assert "maximum of type float64" in status["message"]
 
 
+async def test_objects_within_have_what_all_objects_have(api: Any) -> None:
+    """As far as v2 can say it: what also takes unknown fields may name none there."""
+    whole = {"type": "object", "x-kubernetes-embedded-resource": True}
+    free = {"x-kubernetes-preserve-unknown-fields": True}
+    templates = {"type": "array", "items": whole | free}
+    note = {"properties": {"note": {"type": "string"}}}
+    spec = {"type": "object", "properties": {"one": whole | note, "all": templates}}
+    await api.ok("POST", CRDS, crd({"type": "object", "properties": {"spec": spec}}))
+    document = await api.ok("GET", "/openapi/v3/apis/example.com/v1")
+    tube = document["components"]["schemas"]["com.example.v1.Tube"]
+    for found in (
+        tube["properties"]["spec"]["properties"]["one"],
+        tube["properties"]["spec"]["properties"]["all"]["items"],
+    ):
+        assert {"apiVersion", "kind", "metadata"} <= found["properties"].keys()
+        assert found["required"] == ["kind", "apiVersion"]
+    found = (await api.ok("GET", "/openapi/v2"))["definitions"]["com.example.v1.Tube"]
+    within = found["properties"]["spec"]["properties"]
+    assert within["one"]["properties"].keys() == {"apiVersion", "kind", "metadata", "note"}
+    assert "properties" not in within["all"]["items"]
+
+
 async def test_a_kind_that_keeps_unknown_fields_names_none(api: Any) -> None:
     """kubectl would refuse all fields but those."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -38,7 +38,7 @@ _READS = {"url", "isURL", "cidr", "isIP", "isCIDR", "ip", "ip.isCanonical", "qua
           "isQuantity", "semver", "isSemver", "jsonpatch.escapeKey"}  # fmt: skip
 _SAME_SIZE = {"lowerAscii", "upperAscii", "substring", "trim", "reverse", "sort", "distinct",
               "slice"}  # fmt: skip
-_WALKS = {"isSorted", "sum", "min", "max", "any_indexOf", "any_lastIndexOf"}
+_WALKS = {"isSorted", "includes", "sum", "min", "max", "any_indexOf", "any_lastIndexOf"}
 _UNWRAPPED = {"orValue", "value", "optional.of", "optional.ofNonZeroValue", "or"}
 
 
@@ -278,7 +278,7 @@ def _price(function: str, shapes: list[Shape]) -> float:
         "sets.contains": 1 + first * second,
         "sets.intersects": 1 + first * second,
         "sets.equivalent": 1 + 2 * first * second,
-        "lists.range": MAX_BYTES,
+        "any_range": 10_000,
     }
     if function in prices:
         return prices[function]

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 16 * 1024
 """Of an expression in bytes."""
-_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
+_CLASS = r"\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*(?:\]|\Z)"
+_GROUP = re.compile(rf"(\\.|{_CLASS}|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
 """What in a pattern is no group that captures, or one."""
 _STATUS = re.compile(r"[A-Z_]+: (?P<text>.*?)(?: \[[A-Z_]+\])?", re.DOTALL)
 _MISSING = re.compile(r'Key not found in map : "?(?P<key>.*?)"?')
 _OLD = re.compile(r"\boldSelf\b")
-_RENAMED = re.compile(r"\.\s*(indexOf|lastIndexOf)\b")
-"""Of strings and of lists, which the library cannot tell apart: ours take both."""
+_RENAMED = re.compile(r"\.\s*(indexOf|lastIndexOf)\b|\blists\s*\.\s*(range)\b")
+"""Of strings and of lists, which the library cannot tell apart: ours take both. And what it would
+do at any length."""
 _LOOPS = re.compile(
     r"\.\s*(all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(|\b(sets|lists)\s*\."
 )
@@ -56,7 +58,7 @@ def _environment(variables: tuple[str, ...]) -> "cel.Env":
 
     types = {name: getattr(cel.Type, name.upper()) for name in ("bool", "dyn", "int", "string")}
     types |= {"double": cel.Type.DOUBLE, "list": cel.Type.LIST, "map": cel.Type.MAP}
-    types |= {"strings": cel.Type.List(cel.Type.STRING)}
+    types |= {"strings": cel.Type.List(cel.Type.STRING), "ints": cel.Type.List(cel.Type.INT)}
     declared = [
         cel.FunctionDecl(
             name,
@@ -113,7 +115,7 @@ class Expression:
         """Its value, given that of each variable. Raises CelError."""
         try:
             result = self._compiled.eval(data=values)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError, MemoryError) as error:
             raise CelError(_plain(str(error))) from None
         if result.type().name() == "ERROR":
             raise CelError(_plain(str(result.value())))
@@ -125,7 +127,7 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
     """Compile and type-check an expression over those variables. Raises CelError."""
     if len(text.encode()) > MAX_LENGTH:
         raise CelError(f"an expression may not be longer than {MAX_LENGTH} bytes")
-    text = outside(text, lambda part: _RENAMED.sub(r".any_\1", part))
+    text = outside(text, lambda part: _RENAMED.sub(_renamed, part))
     text = as_maps(_taking_first(text))
     try:
         return Expression(_environment(variables).compile(text), text)
@@ -179,6 +181,10 @@ def compile_rule(text: str, *, optional_old: bool = False) -> Rule:
     return Rule(compile_expression(text, _RULE), uses_old=uses_old, optional_old=optional_old)
 
 
+def _renamed(match: re.Match[str]) -> str:
+    return f".any_{match[1]}" if match[1] else f"any_{match[2]}"
+
+
 def _taking_first(text: str) -> str:
     """`text` in which the functions that answer optional values do so.
 
@@ -199,13 +205,23 @@ def _plain(text: str) -> str:
     return f"no such key: {missing['key']}" if missing else text
 
 
-def find_all(text: str, pattern: str) -> list[str]:
-    """What a pattern matches in a text. Raises ValueError for a pattern that is none."""
-    # The library's own function answers what a group of the pattern matches, if it has one.
-    whole = _GROUP.sub(lambda found: found[1] or "(?:", pattern)
-    compiled = compile_expression("regex.extractAll(text, pattern)", ("text", "pattern"))
-    found: list[str] = compiled.evaluate({"text": text, "pattern": whole})
+def find(text: str, pattern: str) -> str:
+    """What a pattern matches first. Raises ValueError for a pattern that is none."""
+    found: str = _extract("regex.extract(text, pattern).orValue('')", text, pattern)
     return found
+
+
+def find_all(text: str, pattern: str) -> list[str]:
+    """All that a pattern matches in a text. Raises ValueError for a pattern that is none."""
+    found: list[str] = _extract("regex.extractAll(text, pattern)", text, pattern)
+    return found
+
+
+def _extract(how: str, text: str, pattern: str) -> Any:
+    # The library's own functions answer what a group of the pattern matches, if it has one.
+    whole = _GROUP.sub(lambda found: found[1] or "(?:", pattern)
+    compiled = compile_expression(how, ("text", "pattern"))
+    return compiled.evaluate({"text": text, "pattern": whole})
 
 
 @lru_cache(maxsize=1024)

@@ -256,6 +256,7 @@ JOB = Resource(
     categories=("all",),
     status=True,
     generation=True,
+    orphans=True,
     columns=(
         Column("Status", _job_state, description="What has become of it."),
         Column("Completions", _completions, description="Pods that succeeded, of those wanted."),

@@ -54,6 +54,7 @@ REPLICATION_CONTROLLER = Resource(
     status=True,
     scale=True,
     generation=True,
+    orphans=True,
     columns=(
         number("Desired", "spec.replicas", "Pods there should be."),
         number("Current", "status.replicas", "Pods there are."),

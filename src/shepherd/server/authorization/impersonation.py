@@ -1,40 +1,66 @@
 """Acting as somebody else: `kubectl --as`.
 
-Each thing that is taken on (name, groups, uid, each value of extra) must be allowed by the verb
-`impersonate`. Source: apiserver endpoints/filters/impersonation (its modes beside `impersonate`,
-which KEP-5284 adds, are not there); "User impersonation".
+There are modes of it. Of all but the last, a user needs two rights: to be whom they want to be
+(verb `impersonate:<mode>`), and to do the very thing that is asked in that mode (verb
+`impersonate-on:<mode>:<verb>`). The last is the old one, `impersonate`: for whatever is asked.
+Source: apiserver endpoints/filters/impersonation; "User impersonation", KEP-5284.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import unquote
 
 from shepherd.api import errors
-from shepherd.lib.http import User
-from shepherd.server.auth import ANONYMOUS, AUTHENTICATED_GROUP
-from shepherd.server.authorization.actions import Action, Authorizer, refusal
+from shepherd.lib.http import Request, User
+from shepherd.server.auth import (
+    ADMIN_GROUP,
+    ANONYMOUS,
+    AUTHENTICATED_GROUP,
+    NODE_USER_PREFIX,
+    NODES_GROUP,
+)
+from shepherd.server.authorization.actions import Action, Authorizer, actions, refusal
+from shepherd.server.routes import Route
 
 _PREFIX = "impersonate-"
 _EXTRA = "impersonate-extra-"
 _GROUP = "authentication.k8s.io"
 _ACCOUNT = "system:serviceaccount:"
+_ACCOUNTS_GROUP = "system:serviceaccounts"
 _UNAUTHENTICATED_GROUP = ANONYMOUS.groups[0]
+_NODE_OF_POD = "authentication.kubernetes.io/node-name"
 
 
-async def impersonated(user: User, headers: dict[str, str], authorizer: Authorizer) -> User:
+async def impersonated(
+    user: User, request: Request, route: Route | None, authorizer: Authorizer
+) -> User:
     """Whom the request is to count as from; the headers that say so are gone then.
 
     Raises ApiError 400, 403.
     """
-    wanted = read(headers)
+    wanted = read(request.headers)
     if wanted is None:
         return user
-    for name in [name for name in headers if name.startswith(_PREFIX)]:
-        del headers[name]
-    for action in _actions(user, wanted):
+    for name in [name for name in request.headers if name.startswith(_PREFIX)]:
+        del request.headers[name]
+    doing = next(actions(user, request, route))
+    first: errors.ApiError | None = None
+    for mode in (*_modes(user, wanted), ""):
+        problem = await _problem(authorizer, _needed(mode, doing, wanted))
+        if problem is None:
+            return whole(wanted, mode)
+        first = first or problem
+    assert first
+    raise first
+
+
+async def _problem(authorizer: Authorizer, needed: Iterator[Action]) -> errors.ApiError | None:
+    """What of the needed rights is lacking first."""
+    for action in needed:
         verdict = await authorizer.decide(action)
         if not verdict.allowed:
-            raise refusal(action, verdict.reason)
-    return whole(wanted)
+            return refusal(action, verdict.reason)
+    return None
 
 
 def read(headers: dict[str, str]) -> User | None:
@@ -60,20 +86,49 @@ def _each(value: str) -> tuple[str, ...]:
     return tuple(value.split(", ")) if value else ()
 
 
-def _actions(user: User, wanted: User) -> Iterator[Action]:
-    """What `user` must be allowed, to count as `wanted`."""
-    namespace, name = _account(wanted)
-    if name:
-        yield Action(user, "impersonate", "", "serviceaccounts", namespace=namespace, name=name)
+def _modes(user: User, wanted: User) -> Iterator[str]:
+    """The newer modes that are meant for such users."""
+    only_name = not (wanted.groups or wanted.uid or wanted.extra)
+    node = _node(wanted)
+    if node:
+        if only_name and _account(user)[1] and user.extra.get(_NODE_OF_POD) == (node,):
+            yield "associated-node"
+        if only_name:
+            yield "arbitrary-node"
+    elif _account(wanted)[1]:
+        if only_name:
+            yield "serviceaccount"
+    elif ADMIN_GROUP not in wanted.groups and all("/" in key for key in wanted.extra):
+        yield "user-info"
+
+
+def _needed(mode: str, doing: Action, wanted: User) -> Iterator[Action]:
+    """What a user must be allowed to be `wanted` while `doing` that; no mode: the old one."""
+    user, verb, group = doing.user, "impersonate", ""
+    if mode:
+        verb, group = f"impersonate:{mode}", _GROUP
+        yield replace(doing, verb=f"impersonate-on:{mode}:{doing.verb}")
+    namespace, account = _account(wanted)
+    if mode.endswith("-node"):
+        node = "*" if mode == "associated-node" else _node(wanted)
+        yield Action(user, verb, group, "nodes", name=node)
+    elif account:
+        yield Action(user, verb, group, "serviceaccounts", namespace=namespace, name=account)
     else:
-        yield Action(user, "impersonate", "", "users", name=wanted.name)
+        yield Action(user, verb, group, "users", name=wanted.name)
     if wanted.uid:
-        yield Action(user, "impersonate", _GROUP, "uids", name=wanted.uid)
-    for group in wanted.groups:
-        yield Action(user, "impersonate", "", "groups", name=group)
+        yield Action(user, verb, _GROUP, "uids", name=wanted.uid)
+    for name in wanted.groups:
+        yield Action(user, verb, group, "groups", name=name)
     for key, values in wanted.extra.items():
         for value in values:
-            yield Action(user, "impersonate", _GROUP, "userextras", key, name=value)
+            yield Action(user, verb, _GROUP, "userextras", key, name=value)
+
+
+def _node(user: User) -> str:
+    """The node whose agent it is; empty if it is none."""
+    name = user.name
+    return name.removeprefix(NODE_USER_PREFIX) if name.startswith(NODE_USER_PREFIX) else ""
 
 
 def _account(user: User) -> tuple[str, str]:
@@ -82,12 +137,14 @@ def _account(user: User) -> tuple[str, str]:
     return (namespace, name) if user.name.startswith(_ACCOUNT) else ("", "")
 
 
-def whole(wanted: User) -> User:
+def whole(wanted: User, mode: str = "") -> User:
     """With the groups that nobody need ask for."""
     groups = wanted.groups
-    namespace, name = _account(wanted)
-    if name and not groups:
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    namespace, account = _account(wanted)
+    if mode.endswith("-node"):
+        groups = (NODES_GROUP,)
+    elif account and not groups:
+        groups = (_ACCOUNTS_GROUP, f"{_ACCOUNTS_GROUP}:{namespace}")
     if wanted.name == ANONYMOUS.name:
         own = _UNAUTHENTICATED_GROUP
     else:

@@ -5,9 +5,11 @@ apiserver pkg/admission/configuration; for the order, kubernetes pkg/kubeapiserv
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from shepherd.api.errors import ApiError
 from shepherd.api.kinds.admissions import (
     MUTATING_ADMISSION_POLICY,
     MUTATING_ADMISSION_POLICY_BINDING,
@@ -20,6 +22,7 @@ from shepherd.api.meta import key_prefix
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.tasks import all_of
 from shepherd.server.admission import Attributes
+from shepherd.server.authorization.actions import Authorizer
 from shepherd.server.callouts import Callouts
 from shepherd.server.codec import decode
 from shepherd.server.dynamic.matching import exempt
@@ -45,7 +48,18 @@ _JUDGED_BEFORE = ("binding", "eviction")
 """Writes through these were judged when they were asked for, by `judge`."""
 
 
-class Mutator(Protocol):
+class Plugin(Protocol):
+    """A webhook or policy."""
+
+    async def target(self, subject: Subject) -> Resource | None:
+        """As which resource it is to see the write; None if that is none of its business.
+
+        Raises ApiError.
+        """
+        ...
+
+
+class Mutator(Plugin, Protocol):
     """Rewrites what is written."""
 
     @property
@@ -53,18 +67,27 @@ class Mutator(Protocol):
         """It wants to see what others make of the object after it."""
         ...
 
-    async def mutate(self, subject: Subject) -> bool | None:
-        """Whether it changed the object; None if the write is none of its business. Raises
-        ApiError."""
+    async def mutate(self, subject: Subject, resource: Resource) -> bool:
+        """Whether it changed the object. Raises ApiError."""
         ...
 
 
-class Validator(Protocol):
+class Validator(Plugin, Protocol):
     """Judges what is written."""
 
-    async def validate(self, subject: Subject) -> None:
+    async def validate(self, subject: Subject, resource: Resource) -> None:
         """Raises ApiError for a write that it refuses."""
         ...
+
+
+@contextmanager
+def _told(asked: Attributes) -> Iterator[None]:
+    """Who is refused hears all warnings too."""
+    try:
+        yield
+    except ApiError as error:
+        error.warnings += asked.warnings
+        raise
 
 
 class DynamicAdmission:
@@ -87,6 +110,7 @@ class DynamicAdmission:
         versions: Versions,
         callouts: Callouts,
         views: dict[str, tuple[Object, View]],
+        authorizer: Authorizer | None,
     ) -> None:
         """`views`: by subresource, the kind of what it reads and writes, and how that is made."""
         self._store = store
@@ -94,6 +118,7 @@ class DynamicAdmission:
         self._callouts = callouts
         self._parameters = Parameters(store, served, versions)
         self._views = views
+        self._authorizer = authorizer
         self._registered: dict[Resource, dict[str, Object]] = {one: {} for one in self.followed}
         self._mutating: tuple[Mutator, ...] = ()
         self._validating: tuple[Validator, ...] = ()
@@ -161,16 +186,20 @@ class DynamicAdmission:
         """May replace `asked.obj`; true if it did. Raises ApiError."""
         if not self._mutating or not self._judges(asked) or asked.route.sub in self._views:
             return False
-        subject, changed = Subject(asked, self._store, self._versions), False
+        with _told(asked):
+            return await self._mutate(asked)
+
+    async def _mutate(self, asked: Attributes) -> bool:
+        subject, changed = Subject(asked, self._store, self._versions, self._authorizer), False
         left: list[tuple[Mutator, Object]] = []
         for mutator in self._mutating:
-            did = await mutator.mutate(subject)
-            changed |= bool(did)
-            if did is not None and mutator.again:
-                left.append((mutator, asked.obj))
+            if resource := await mutator.target(subject):
+                changed |= await mutator.mutate(subject, resource)
+                if mutator.again:
+                    left.append((mutator, asked.obj))
         for mutator, obj in left:
-            if asked.obj != obj:
-                changed |= bool(await mutator.mutate(subject))
+            if asked.obj != obj and (resource := await mutator.target(subject)):
+                changed |= await mutator.mutate(subject, resource)
         return changed
 
     async def validate(self, asked: Attributes) -> None:
@@ -189,8 +218,11 @@ class DynamicAdmission:
             resource, old = asked.route.resource, asked.old
             shown = None if old is None else view(resource, old)
             asked = replace(asked, obj=view(resource, asked.obj), old=shown, kind=kind)
-        subject = Subject(asked, self._store, self._versions)
-        await all_of(validator.validate(subject) for validator in self._validating)
+        subject = Subject(asked, self._store, self._versions, self._authorizer)
+        meant = [(one, to) for one in self._validating if (to := await one.target(subject))]
+        if meant:
+            with _told(asked):
+                await all_of(one.validate(subject, resource) for one, resource in meant)
 
     def _judges(self, asked: Attributes) -> bool:
         route = asked.route

@@ -13,10 +13,12 @@ import msgspec
 
 from shepherd.api import errors
 from shepherd.api.decode import check_object
+from shepherd.api.kinds.admissions import WEBHOOK_VARIABLES
 from shepherd.api.patch import json_patch
 from shepherd.api.resource import Object, Resource
 from shepherd.server.callouts import CalloutError, Callouts
 from shepherd.server.dynamic.conditions import Conditions
+from shepherd.server.dynamic.evaluation import Evaluation
 from shepherd.server.dynamic.matching import Matching, Siblings
 from shepherd.server.dynamic.subject import Subject
 
@@ -48,7 +50,10 @@ class Webhook:
         resource = await self._matching.find(subject, self._siblings)
         if resource is None or self._conditions.empty:
             return resource
-        verdict = await self._conditions.check(subject, resource)
+        values = await subject.values(resource)
+        verdict = await self._conditions.judge(
+            Evaluation(WEBHOOK_VARIABLES, values, subject.decide)
+        )
         if not verdict.problems:
             return resource if verdict.holds else None
         if self._ignores_failures:
@@ -137,11 +142,8 @@ class MutatingWebhook(Webhook):
         """It wants to see what others make of the object after it."""
         return self.spec.get("reinvocationPolicy") == "IfNeeded"
 
-    async def mutate(self, subject: Subject) -> bool | None:
-        """Whether it changed the object; None if it was not asked. Raises ApiError."""
-        resource = await self.target(subject)
-        if resource is None:
-            return None
+    async def mutate(self, subject: Subject, resource: Resource) -> bool:
+        """Whether it changed the object. Raises ApiError."""
         operations = await self.ask(subject, resource)
         if not operations:
             return False
@@ -170,9 +172,8 @@ class MutatingWebhook(Webhook):
 class ValidatingWebhook(Webhook):
     """One of a ValidatingWebhookConfiguration."""
 
-    async def validate(self, subject: Subject) -> None:
+    async def validate(self, subject: Subject, resource: Resource) -> None:
         """Raises ApiError for a write that it refuses."""
-        resource = await self.target(subject)
-        if resource and await self.ask(subject, resource):
+        if await self.ask(subject, resource):
             head = f'failed calling webhook "{self.name}": received invalid webhook response: '
             raise errors.internal(f"{head}validating webhook may not return response.patch")

@@ -17,6 +17,7 @@ ANSWERS: list[tuple[str, Any]] = [
     ("self.l.max() + self.l.min()", 4),
     ("self.l.sum()", 7),
     ("self.l.isSorted()", False),
+    ("self.l.includes(2) && !self.l.includes(9) && 'a'.includes('a')", True),
     ("[2, 1].sort()", [1, 2]),
     ("lists.range(3)", [0, 1, 2]),
     ("self.s.find('([0-9])+')", "123"),
@@ -69,6 +70,7 @@ WRONG = [
     ("quantity('x')", "quantit"),
     ("self.nope", "no such key: nope"),
     ("[].max()", "min/max called on empty list"),
+    ("lists.range(100000000).size() > 0", "goes to 10000 at most"),
     ("self.l.all(a, self.l.all(b, lists.range(2000).all(c, true)))", "budget exceeded"),
 ]
 

@@ -218,6 +218,22 @@ async def test_a_group_as_it_is_asked_for_counts(cluster: Cluster) -> None:
     await cluster.refused(ALICE, "GET", "/api/v1/events")
 
 
+async def test_an_apply_that_makes_an_object_needs_both_verbs(cluster: Cluster) -> None:
+    await cluster.allow("patcher", rule("patch", "configmaps"))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}}
+    target = f"{CI}/configmaps/m?fieldManager=me"
+    apply = {"content_type": "application/apply-patch+yaml"}
+    assert await cluster.refused(ALICE, "PATCH", target, body, **apply) == (
+        'configmaps "m" is forbidden: User "alice" cannot create resource "configmaps" '
+        'in API group "" in the namespace "ci"'
+    )
+    await cluster.ok(ADMIN, "PATCH", target, body, **apply)
+    await cluster.ok(ALICE, "PATCH", target, body, **apply)
+    await cluster.ok(ADMIN, "DELETE", f"{CI}/configmaps/m")
+    await cluster.allow("maker", rule("create", "configmaps"))
+    await cluster.ok(ALICE, "PATCH", target, body, **apply)
+
+
 async def test_reading_exec_does_not_open_a_websocket(cluster: Cluster) -> None:
     await cluster.allow("reader", rule("get", "pods/exec"))
     assert "cannot create resource" in await cluster.refused(ALICE, "GET", f"{CI}/pods/p/exec")
@@ -336,8 +352,9 @@ async def test_who_approves_certificates_is_said_by_signer(cluster: Cluster) -> 
 async def test_impersonation_needs_the_verb_for_each_thing_taken_on(cluster: Cluster) -> None:
     await cluster.give("view", user="bob")
     as_bob = {"impersonate_user": "bob"}
+    # Two ways lead there; what the first lacks is told, as upstream does.
     assert await cluster.refused(ALICE, "GET", "/api/v1/pods", **as_bob) == (
-        'users "bob" is forbidden: User "alice" cannot impersonate resource "users" '
+        'pods is forbidden: User "alice" cannot impersonate-on:user-info:list resource "pods" '
         'in API group "" at the cluster scope'
     )
     await cluster.allow("be-bob", rule("impersonate", "users", names="bob"))
@@ -345,16 +362,54 @@ async def test_impersonation_needs_the_verb_for_each_thing_taken_on(cluster: Clu
     assert 'User "bob" cannot list resource "secrets"' in await cluster.refused(
         ALICE, "GET", "/api/v1/secrets", **as_bob
     )
-    grouped = as_bob | {"impersonate_group": "dev, ops"}
-    assert 'cannot impersonate resource "groups"' in await cluster.refused(
-        ALICE, "GET", "/api/v1/pods", **grouped
+    more: list[tuple[dict[str, str], Object]] = [
+        ({"impersonate_group": "dev, ops"}, rule("impersonate", "groups", names="dev ops")),
+        ({"impersonate_uid": "7"}, rule("impersonate", "uids", "authentication.k8s.io")),
+        ({"impersonate_extra_scopes": "all"},
+         rule("impersonate", "userextras/scopes", "authentication.k8s.io", names="all")),
+    ]  # fmt: skip
+    for number, (header, needed) in enumerate(more):
+        await cluster.refused(ALICE, "GET", "/api/v1/pods", **as_bob, **header)
+        await cluster.allow(f"more-{number}", needed)
+        await cluster.ok(ALICE, "GET", "/api/v1/pods", **as_bob, **header)
+
+
+async def test_impersonation_can_be_given_for_some_requests_only(cluster: Cluster) -> None:
+    """KEP-5284"""
+    await cluster.give("cluster-admin", user="bob")
+    as_bob = {"impersonate_user": "bob"}
+    await cluster.allow("on", rule("impersonate-on:user-info:list", "pods"))
+    assert await cluster.refused(ALICE, "GET", "/api/v1/pods", **as_bob) == (
+        'users.authentication.k8s.io "bob" is forbidden: User "alice" cannot '
+        'impersonate:user-info resource "users" in API group "authentication.k8s.io" '
+        "at the cluster scope"
     )
-    extra = as_bob | {"impersonate_extra_scopes": "all"}
-    assert 'cannot impersonate resource "userextras/scopes" in API group' in (
-        await cluster.refused(ALICE, "GET", "/api/v1/pods", **extra)
+    await cluster.allow("bob", rule("impersonate:user-info", "users", "authentication.k8s.io"))
+    await cluster.ok(ALICE, "GET", "/api/v1/pods", **as_bob)
+    await cluster.refused(ALICE, "GET", "/api/v1/secrets", **as_bob)
+    await cluster.refused(
+        ALICE, "GET", "/api/v1/pods", **as_bob, impersonate_group="system:masters"
     )
-    uid = as_bob | {"impersonate_uid": "7"}
-    assert '"uids"' in await cluster.refused(ALICE, "GET", "/api/v1/pods", **uid)
+    # Users of other kinds have modes of their own.
+    for name in ("system:node:n1", BUILDER.name):
+        await cluster.refused(ALICE, "GET", "/api/v1/pods", impersonate_user=name)
+
+
+async def test_a_pod_can_be_allowed_to_act_as_its_node(cluster: Cluster) -> None:
+    """KEP-5284"""
+    mode = "associated-node"
+    await cluster.allow(
+        "as-node",
+        rule(f"impersonate:{mode}", "nodes", "authentication.k8s.io"),
+        rule(f"impersonate-on:{mode}:list", "pods"),
+    )
+    await cluster.give("as-node", user=BUILDER.name, name="builder")
+    extra: dict[str, tuple[str, ...]] = {"authentication.kubernetes.io/node-name": ("n1",)}
+    there = User(BUILDER.name, BUILDER.groups, extra=extra)
+    pods = "/api/v1/pods?fieldSelector=spec.nodeName=n1"
+    await cluster.ok(there, "GET", pods, impersonate_user="system:node:n1")
+    await cluster.refused(there, "GET", pods, impersonate_user="system:node:n2")
+    await cluster.refused(BUILDER, "GET", pods, impersonate_user="system:node:n1")
 
 
 async def test_administrators_are_whom_they_like(cluster: Cluster) -> None:
@@ -377,6 +432,9 @@ async def test_administrators_are_whom_they_like(cluster: Cluster) -> None:
     assert who["status"]["userInfo"]["groups"] == [
         "system:serviceaccounts", "system:serviceaccounts:ci", "system:authenticated"
     ]  # fmt: skip
+    node = {"impersonate_user": "system:node:n1"}
+    who = await cluster.ok(ADMIN, "POST", reviews, {}, **node)
+    assert who["status"]["userInfo"]["groups"] == ["system:nodes", "system:authenticated"]
     code, answer = await cluster.ask(ADMIN, "GET", "/api", impersonate_group="dev")
     assert (code, answer["message"]) == (
         400, "requested impersonate-group without impersonating a user name"

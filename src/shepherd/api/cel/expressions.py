@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 16 * 1024
 """Of an expression in bytes."""
-_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
+_CLASS = r"\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*(?:\]|\Z)"
+_GROUP = re.compile(rf"(\\.|{_CLASS}|\((?=\?(?!P?<)))|\((?:\?P?<\w+>)?")
 """What in a pattern is no group that captures, or one."""
 _STATUS = re.compile(r"[A-Z_]+: (?P<text>.*?)(?: \[[A-Z_]+\])?", re.DOTALL)
 _MISSING = re.compile(r'Key not found in map : "?(?P<key>.*?)"?')
@@ -114,7 +115,7 @@ class Expression:
         """Its value, given that of each variable. Raises CelError."""
         try:
             result = self._compiled.eval(data=values)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError, MemoryError) as error:
             raise CelError(_plain(str(error))) from None
         if result.type().name() == "ERROR":
             raise CelError(_plain(str(result.value())))

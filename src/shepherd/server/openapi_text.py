@@ -301,8 +301,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "nodeName": "The node it runs on.",
         "targetRef": "The pod.",
     },
-    "core.v1.Binding": _KIND
-    | {"": "Puts a pod on a node, once.", "target": "The node."},
+    "core.v1.Binding": _KIND | {"": "Puts a pod on a node, once.", "target": "The node."},
     "core.v1.ComponentStatus": _KIND | {"": "How a part of the server is. Deprecated."},
     "coordination.v1.Lease": _KIND
     | {"": "Who holds something, and until when: nodes show by one that they live."},
@@ -340,11 +339,11 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "deprecated": "Warn whoever uses it.",
         "deprecationWarning": "What to tell them.",
     },
-    "rbac.v1.Role": _KIND | {"": "What one may do in a namespace.", "rules": "It may all of these."},
+    "rbac.v1.Role": _KIND | {"": "What one may do in a namespace.", "rules": "All that it may."},
     "rbac.v1.ClusterRole": _KIND
     | {
         "": "What one may do in any namespace, and beyond them.",
-        "rules": "It may all of these.",
+        "rules": "All that it may.",
         "aggregationRule": "Take in the rules of other roles.",
     },
     "rbac.v1.RoleBinding": _BINDING | {"": "Gives a role to some, in a namespace."},
@@ -365,7 +364,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "admissionregistration.v1.ValidatingAdmissionPolicy": _SPEC
     | {"": "Rules in CEL that writes must meet, where a binding makes them hold."},
     "admissionregistration.v1.ValidatingAdmissionPolicyBinding": _KIND
-    | {"": "Makes a ValidatingAdmissionPolicy hold.", "spec": "Which, for what, and how strictly."},
+    | {"": "Makes a ValidatingAdmissionPolicy hold.", "spec": "Which, for what, how strictly."},
     "admissionregistration.v1.MutatingAdmissionPolicy": _KIND
     | {"": "Changes in CEL to what is written, where a binding makes them."},
     "admissionregistration.v1.MutatingAdmissionPolicyBinding": _KIND
@@ -378,6 +377,5 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "authorization.v1.LocalSubjectAccessReview": _SPEC
     | {"": "Asks whether someone may do something in a namespace."},
     "authorization.v1.SelfSubjectAccessReview": _SPEC | {"": "Asks whether one may do something."},
-    "authorization.v1.SelfSubjectRulesReview": _SPEC
-    | {"": "Asks what one may do in a namespace."},
+    "authorization.v1.SelfSubjectRulesReview": _SPEC | {"": "Asks what one may do in a namespace."},
 }

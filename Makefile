@@ -8,7 +8,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What a node needs to run containers, and what builds the demo image.
 DEBIAN_PACKAGES := crun runc conmon skopeo nftables libnftables1 busybox-static curl iproute2 python3-venv
 
-.PHONY: help setup run test unit check format bench clients clients-all lock clean
+.PHONY: help setup run test unit fuzz check format bench clients clients-all lock clean
 
 help: ## Show what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test: setup check ## Everything: lint, types, layers, all tests (as root: real c
 
 unit: .venv/.installed ## The tests that need no root, fast
 	@$(BIN)/python -m pytest tests/unit tests/api tests/sim tests/tidy $(ARGS)
+
+fuzz: .venv/.installed ## Draw new random cases for every test that takes some; CASES=2000 each
+	@SHEPHERD_FUZZ_CASES=$(or $(CASES),2000) $(BIN)/python -m pytest tests/unit -m hypothesis --timeout 3600 $(ARGS)
 
 check: .venv/.installed ## Lint, format, types, import layers
 	@$(BIN)/ruff check --quiet

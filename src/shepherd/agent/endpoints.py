@@ -23,7 +23,7 @@ from shepherd.agent.streams.endpoints import StreamEndpoints
 from shepherd.api import errors
 from shepherd.api.meta import parse_time
 from shepherd.api.resource import Object
-from shepherd.lib.http import Request, Response
+from shepherd.lib.http import Request, Response, is_for_loopback
 from shepherd.runtime.base import SheepError
 
 _ADMIN_GROUP = "system:masters"
@@ -72,6 +72,8 @@ class Endpoints:
 
     def _authorize(self, request: Request) -> None:
         if self._insecure:
+            if not is_for_loopback(request):
+                raise errors.not_loopback()
             return
         if request.peer is None:
             raise errors.unauthorized()

@@ -37,7 +37,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
             return "$"
         return variables.get(match[1], match[0])
 
-    return _VARIABLE.sub(value, text)
+    # Behind the last parenthesis nothing is a reference, and looking for its end takes long.
+    end = text.rfind(")") + 1
+    return _VARIABLE.sub(value, text[:end]) + text[end:].replace("$$", "$")
 
 
 def environment(

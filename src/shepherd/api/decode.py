@@ -30,8 +30,8 @@ from shepherd.api.yamltext import YamlError, load_all
 
 MAX_DEPTH = 100
 """Of the lists and objects in a body."""
-MAX_CONTAINERS = 500_000
-"""Lists and objects in one body."""
+MAX_VALUES = 200_000
+"""Of one body: the items of its lists and the fields of its objects."""
 MAX_PROBLEMS = 100
 """Duplicate keys named in one answer."""
 
@@ -168,28 +168,29 @@ def _decode_json(body: bytes) -> tuple[Any, list[str]]:
     # A quote and a colon end a key, unless the quote is part of a text. Where the counts differ
     # there may be duplicates, or only an unusual way of writing.
     keys = body.count(b'":') - body.count(b'\\":')
-    if keys == _count_keys(value):
+    if keys == bounded(value):
         return value, []
     return value, _duplicates_of_json(body)
 
 
-def _count_keys(value: Any) -> int:
-    """The keys of all objects in `value`. Raises ApiError 400 if it is too deep or too wide."""
-    keys = seen = depth = 0
+def bounded(value: Any) -> int:
+    """The keys of all objects in `value`. Raises ApiError 400 if it is too deep or too large."""
+    keys = items = depth = 0
     level = [value]
     while level:
         depth += 1
-        seen += len(level)
-        if depth > MAX_DEPTH + 1 or seen > MAX_CONTAINERS:
-            limit = f"{MAX_DEPTH} levels" if depth > MAX_DEPTH else f"{MAX_CONTAINERS} objects"
-            raise bad_request(f"the body is nested too deep or too large: more than {limit}")
+        if depth > MAX_DEPTH + 1:
+            raise bad_request(f"nested too deep: more than {MAX_DEPTH} levels")
         below: list[Any] = []
         for item in level:
             if type(item) is dict:
                 keys += len(item)
                 below += [v for v in item.values() if type(v) is dict or type(v) is list]
             elif type(item) is list:
+                items += len(item)
                 below += [v for v in item if type(v) is dict or type(v) is list]
+            if keys + items > MAX_VALUES:
+                raise bad_request(f"too large: more than {MAX_VALUES} values")
         level = below
     return keys
 
@@ -231,7 +232,14 @@ def _name_duplicates(value: Any, duplicates: dict[int, list[str]]) -> list[str]:
     return problems[:MAX_PROBLEMS]
 
 
+_YAML_MARKS = (b"\n", b",", b":", b"[", b"{", b"- ", b"? ")
+"""Every value in a YAML text takes one of them at least."""
+
+
 def _decode_yaml(body: bytes) -> tuple[Any, list[str]]:
+    # Counted before the text is read, for its reader cannot be stopped and takes 3 µs a value.
+    if sum(map(body.count, _YAML_MARKS)) > MAX_VALUES:
+        raise bad_request(f"the YAML is too large: more than {MAX_VALUES} lines and values")
     try:
         documents, duplicates = load_all(body.decode())
     except UnicodeDecodeError:
@@ -240,7 +248,7 @@ def _decode_yaml(body: bytes) -> tuple[Any, list[str]]:
         raise bad_request(f"the body is not valid YAML: {error}") from None
     if len(documents) != 1:
         raise bad_request(f"the body must be one YAML document, not {len(documents)}")
-    _count_keys(documents[0])
+    bounded(documents[0])
     return documents[0], _name_duplicates(documents[0], duplicates)
 
 
@@ -256,5 +264,5 @@ def _decode_protobuf(body: bytes, group: str, version: str, kind: str) -> Object
         obj |= read_message(envelope.message, known)
     except ProtobufError as error:
         raise bad_request(f"the body is not valid protobuf: {error}") from None
-    _count_keys(obj)
+    bounded(obj)
     return obj

@@ -9,6 +9,13 @@ from typing import Any
 
 Status = dict[str, Any]
 
+MAX_ERRORS = 100
+"""Fields named in one answer; how many more there are is told."""
+MAX_SHOWN = 4096
+"""Characters of a refused value that are shown."""
+MAX_MESSAGE = 64 * 1024
+"""Characters of a message: an answer must not be many times larger than what was asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -25,7 +32,8 @@ class FieldError:
     message: str
 
     def cause(self) -> dict[str, str]:
-        return {"reason": self.type, "message": self.message, "field": self.field}
+        field, message = _cut(self.field, MAX_SHOWN), _cut(self.message, 2 * MAX_SHOWN)
+        return {"reason": self.type, "message": message, "field": field}
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -67,8 +75,12 @@ def type_invalid(field: str, value: object, detail: str) -> FieldError:
 def _text(head: str, value: object, detail: str) -> str:
     if value is not None:
         shown = f'"{value}"' if isinstance(value, str) else _go_value(value)
-        head = f"{head}: {shown}"
+        head = f"{head}: {_cut(shown, MAX_SHOWN)}"
     return f"{head}: {detail}" if detail else head
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def _go_value(value: object) -> str:
@@ -92,6 +104,7 @@ class ApiError(Exception):
         details: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
+        message = _cut(message, MAX_MESSAGE)
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -128,7 +141,7 @@ class ApiError(Exception):
 
 
 def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
-    details = {"name": name, "group": group, "kind": kind}
+    details = {"name": _cut(name, MAX_SHOWN), "group": group, "kind": kind}
     return {key: value for key, value in details.items() if value}
 
 
@@ -140,6 +153,15 @@ def qualified(group: str, plural: str) -> str:
 def not_found(group: str, plural: str, name: str) -> ApiError:
     message = f'{qualified(group, plural)} "{name}" not found'
     return ApiError(404, "NotFound", message, details=_details(group, plural, name))
+
+
+def not_loopback() -> ApiError:
+    """Where nobody has to prove who they are, only this machine's own programs are answered."""
+    message = (
+        "without authentication (--insecure) only requests for localhost are answered: "
+        "Host (and Origin, if sent) must name it"
+    )
+    return ApiError(403, "Forbidden", message)
 
 
 def path_not_found() -> ApiError:
@@ -159,9 +181,12 @@ def conflict(group: str, plural: str, name: str, detail: str) -> ApiError:
 
 def invalid(group: str, kind: str, name: str, errors: list[FieldError]) -> ApiError:
     """422 naming each field. `kind` is the kind, not the plural, as upstream."""
-    parts = [f"{error.field}: {error.message}" for error in errors]
+    told, more = errors[:MAX_ERRORS], len(errors) - MAX_ERRORS
+    parts = [f"{error.field}: {error.message}" for error in told]
+    if more > 0:
+        parts.append(f"and {more} more errors")
     text = parts[0] if len(parts) == 1 else "[" + ", ".join(parts) + "]"
-    details = _details(group, kind, name) | {"causes": [error.cause() for error in errors]}
+    details = _details(group, kind, name) | {"causes": [error.cause() for error in told]}
     message = f'{qualified(group, kind)} "{name}" is invalid: {text}'
     return ApiError(422, "Invalid", message, details=details)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 MAX_LENGTH = 4096
 """Of a path in characters."""
+MAX_DESCENTS = 1
+"""Recursive descents (`..`) in a path: each multiplies what there is to look at by the depth."""
 
 _STEP = re.compile(
     r"""\.\.(?P<deep>[^.\[\]]+)
@@ -22,7 +24,10 @@ _STEP = re.compile(
       | \[\?\((?P<filter>[^()]*)\)\]""",
     re.VERBOSE,
 )
-_FILTER = re.compile(r"\s*@(?P<path>[^=!<>\s]*)\s*(?:(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>.+?))?\s*")
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+_FILTER = re.compile(
+    r"@(?P<path>[^=!<>\s]*)\s*(?:(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>\S.*))?", re.DOTALL
+)
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
@@ -67,6 +72,8 @@ def parse(text: str) -> JsonPath:
     rest = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     if rest and rest[0] not in ".[":
         raise JsonPathError(f"unrecognized character in action: {rest[0]!r}: must begin with `.`")
+    if _QUOTED.sub("", rest).count("..") > MAX_DESCENTS:
+        raise JsonPathError(f"a path may not have more than {MAX_DESCENTS} recursive descent (..)")
     steps: list[_Step] = []
     at = 0
     while at < len(rest) and rest != ".":
@@ -150,7 +157,7 @@ def _deep(name: str) -> _Step:
 
 
 def _filter(text: str) -> _Step:
-    match = _FILTER.fullmatch(text)
+    match = _FILTER.fullmatch(text.strip())
     if match is None:
         raise JsonPathError(f"cannot read the filter {text!r}")
     path, compare = parse(match["path"]), _COMPARE.get(match["op"] or "")

@@ -10,6 +10,9 @@ from typing import Any
 
 from shepherd.api.errors import ApiError, bad_request
 
+MAX_DEPTH = 100
+"""Of the levels below what a JSON patch copies, and of its paths."""
+
 MAX_OPERATIONS = 10_000
 """Of one JSON patch (apiserver's own limit)."""
 MAX_GROWTH = 3 * 1024 * 1024
@@ -132,6 +135,8 @@ def _pointer(index: int, operation: dict[str, Any], name: str) -> list[str]:
     text = operation.get(name)
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise bad_request(f"json patch: operation {index} has no valid {name!r} (a JSON pointer)")
+    if text.count("/") > MAX_DEPTH:
+        raise bad_request(f"json patch: {name!r} of operation {index} is deeper than {MAX_DEPTH}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -168,9 +173,21 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _size(value: Any) -> int:
-    """About the bytes that a value takes as JSON."""
-    if isinstance(value, dict):
-        return 2 + sum(len(key) + 4 + _size(item) for key, item in value.items())
-    if isinstance(value, list):
-        return 2 + sum(map(_size, value)) + len(value)
-    return len(value) + 2 if isinstance(value, str) else 8
+    """About the bytes that a value takes as JSON. Raises ApiError 400 if it is nested too deep."""
+    size = 0
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                size += 2 + sum(len(key) + 4 for key in item)
+                below += item.values()
+            elif isinstance(item, list):
+                size += 2 + len(item)
+                below += item
+            else:
+                size += len(item) + 2 if isinstance(item, str) else 8
+        if not below:
+            return size
+        level = below
+    raise bad_request(f"json patch: it copies what is nested more than {MAX_DEPTH} levels deep")

@@ -19,6 +19,8 @@ from shepherd.api.schema import Field, Type, get_type
 
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 100
+MAX_FIELDS = 200_000
+"""Of one message, an item of a list counted as one."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,12 +54,18 @@ def read_message(data: bytes, type: Type, depth: int = 0) -> Object:
         raise ProtobufError(f"messages are nested more than {MAX_DEPTH} deep")
     result: Object = {}
     inlined = dict(type.inlined)
-    for number, wire in wires(data):
+    for count, (number, wire) in enumerate(wires(data)):
+        _limit(count)
         if field := type.numbers.get(number):
             _add(result, field, wire, depth)
         elif number in inlined:
             result |= read_message(_bytes(wire), get_type(inlined[number]), depth + 1)
     return result
+
+
+def _limit(count: int) -> None:
+    if count > MAX_FIELDS:
+        raise ProtobufError(f"a message has more than {MAX_FIELDS} fields")
 
 
 def _add(result: Object, field: Field, wire: Wire, depth: int) -> None:
@@ -95,6 +103,7 @@ def _unpacked(scalar: str, wire: Wire) -> list[Wire]:
     while at < len(wire):
         number, at = _varint(wire, at)
         numbers.append(number)
+        _limit(len(numbers))
     return numbers
 
 

@@ -14,6 +14,9 @@ from shepherd.api.names import label_value, qualified_name
 from shepherd.api.objects.meta import LabelSelector, LabelSelectorRequirement
 from shepherd.api.objects.node import NodeSelector, NodeSelectorTerm
 
+MAX_REQUIREMENTS = 1000
+"""Of a selector in a query: each is asked of every object."""
+
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
 
@@ -170,6 +173,7 @@ class _Parser:
         found: list[Requirement] = []
         while self.peek():
             found.append(self.requirement())
+            _limit(len(found))
             token = self.take()
             if token not in {"", ","}:
                 raise bad_request(f"found '{token}', expected: ',' or 'end of string'")
@@ -206,6 +210,11 @@ class _Parser:
 
 
 _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
+
+
+def _limit(count: int) -> None:
+    if count > MAX_REQUIREMENTS:
+        raise bad_request(f"the selector has more than {MAX_REQUIREMENTS} requirements")
 
 
 @lru_cache(maxsize=128)
@@ -296,11 +305,12 @@ _field_term = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
 @lru_cache(maxsize=128)
 def parse_field_selector(text: str) -> FieldSelector:
     """The selector of a `fieldSelector` parameter. Raises ApiError 400."""
-    terms = []
+    terms: list[FieldTerm] = []
     for part in sorted(_field_terms.findall(text)):
         match = _field_term.fullmatch(part)
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        _limit(len(terms) + 1)
         terms.append(FieldTerm(match[1], _unescape(match[3]), match[2] != "!="))
     return FieldSelector(tuple(terms))
 

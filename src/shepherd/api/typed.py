@@ -4,6 +4,7 @@ Lists without a list type, and structs and maps marked atomic, are one field eac
 changed; results share their parts. Source: sigs.k8s.io/structured-merge-diff, typed.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -164,8 +165,8 @@ def _set_by(value: Any, node: Node, path: Path) -> FieldSet:
         return MEMBER
     named, parts, found = _named(node), _parts(value, node), {}
     if len(parts) < len(value):
-        elements = [element for element, _ in _listed(value, node)]
-        twice = next(element for element in elements if elements.count(element) > 1)
+        counts = Counter(element for element, _ in _listed(value, node))
+        twice = next(element for element, count in counts.items() if count > 1)
         raise bad_request(f"{path_text(path)}: duplicate entries for key {path_text((twice,))}")
     for name, item in parts.items():
         element, child = named + name, _child(node, name)

@@ -5,10 +5,11 @@ socket, and the in-process transport of `client` calls one directly. So the same
 rules serve every caller, and nothing behind the seam knows a web framework.
 """
 
+import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,23 @@ Handler = Callable[[Request], Awaitable[Response]]
 def parse_query(text: str) -> list[tuple[str, str]]:
     """A query string as pairs; a name without `=` has an empty value."""
     return parse_qsl(text, keep_blank_values=True)
+
+
+def is_for_loopback(request: Request) -> bool:
+    """Whether Host, and Origin where a browser tells one, are this machine's loopback.
+
+    Who serves there without asking for proof must refuse all else. A web page could reach it by a
+    name of its own that resolves to 127.0.0.1 (DNS rebinding), or as a request to another site.
+    """
+    named = [request.headers.get("host", "localhost")]
+    if origin := request.headers.get("origin"):
+        named.append(origin.partition("://")[2])
+    return all(map(_is_loopback, named))
+
+
+def _is_loopback(authority: str) -> bool:
+    try:
+        host = urlsplit(f"//{authority}").hostname
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False

@@ -26,7 +26,9 @@ GZIP_FROM = 128 * 1024
 """Bytes from which a body is worth compressing (as kube-apiserver)."""
 STALL_SECONDS = 60.0
 """How long a request body may take to arrive, and a peer to take a part of a streamed answer."""
-_LINE_LIMIT = 64 * 1024
+LINE_LIMIT = 64 * 1024
+"""Bytes of the request line, and of each header."""
+HEADERS_LIMIT = 128
 _PAUSE_AT = 16 * 1024
 """Bytes that wait to be sent below which no transport makes its writer wait (asyncio: a quarter of
 the 64 KiB at which it begins to)."""
@@ -96,9 +98,11 @@ class _Connections(web.Server):
         super().__init__(
             self._answer,
             access_log=None,
-            max_line_size=_LINE_LIMIT,
-            max_field_size=_LINE_LIMIT,
+            max_line_size=LINE_LIMIT,
+            max_field_size=LINE_LIMIT,
+            max_headers=HEADERS_LIMIT,
             lingering_time=1.0,
+            auto_decompress=False,
         )
         self._handler = handler
         self._body_limit = body_limit
@@ -315,6 +319,8 @@ def _headers(raw: web.BaseRequest) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in raw.headers.items():
         name = name.lower()
+        if not value.isascii():  # what is no UTF-8 came as surrogates, which nothing can encode
+            value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 

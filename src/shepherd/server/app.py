@@ -93,7 +93,7 @@ class ApiServer:
         self._services = ServiceAllocator(config.service_cidr, config.node_ports, random)
         callouts = Callouts(self._reach)
         versions = Versions(ConversionWebhook(callouts).convert)
-        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS)
+        self._dynamic = DynamicAdmission(store, self._served, versions, callouts, VIEWS, authorizer)
         followers: dict[Resource, Follow] = {CUSTOM_RESOURCE_DEFINITION: self._definitions.reserve}
         followers[API_SERVICE] = self._remotes.follow
         followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)
@@ -166,7 +166,13 @@ class ApiServer:
         route = self._routes.find(request)
         user = await access.admit(user, request, route)
         if route is None:
-            return await self._document(request)
+            document = await self._document(request)
+            if request.method not in ("GET", "HEAD"):
+                raise errors.method_not_allowed(request.method)
+            return document
+        if "content-encoding" in request.headers and route.sub != "proxy":
+            message = "the body of the request must not be encoded (Content-Encoding)"
+            raise errors.unsupported_media_type(message)
         query: dict[str, str] = {}
         for name, value in request.query:
             query.setdefault(name, value)

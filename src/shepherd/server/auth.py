@@ -14,7 +14,7 @@ from shepherd.api import errors
 from shepherd.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Resource
-from shepherd.lib.http import Request, User
+from shepherd.lib.http import Request, User, is_for_loopback
 from shepherd.server.tokens import AUDIENCES, Claims, Named, ServiceAccountTokens, TokenError
 from shepherd.store.base import Store
 
@@ -31,7 +31,7 @@ class Authenticator(Protocol):
     """Finds out who sent a request."""
 
     async def authenticate(self, request: Request) -> User:
-        """The user. Raises ApiError 401 if the request proves nobody, or its proof is bad."""
+        """The user. Raises ApiError 401 if the request proves nobody, or its proof is bad; 403."""
         ...
 
     async def identify(self, token: str, audiences: Sequence[str]) -> User:
@@ -43,7 +43,8 @@ _EVERYONE = User("system:admin", (ADMIN_GROUP, AUTHENTICATED_GROUP))
 
 
 class InsecureAuthenticator:
-    """Everyone is an administrator (`--insecure`), but who a transport speaks for stays so.
+    """Everyone on this machine is an administrator (`--insecure`), but who a transport speaks for
+    stays so.
 
     With `credentials`, who shows any is whom they prove.
     """
@@ -54,7 +55,11 @@ class InsecureAuthenticator:
     async def authenticate(self, request: Request) -> User:
         if self._credentials and "authorization" in request.headers:
             return await self._credentials.authenticate(request)
-        return _authenticated(request.peer) if request.peer else _EVERYONE
+        if request.peer:
+            return _authenticated(request.peer)
+        if not is_for_loopback(request):
+            raise errors.not_loopback()
+        return _EVERYONE
 
     async def identify(self, token: str, audiences: Sequence[str]) -> User:
         if self._credentials:

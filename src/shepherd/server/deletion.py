@@ -13,6 +13,8 @@ from shepherd.api.meta import format_time, parse_time
 from shepherd.api.resource import Object, Resource
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+MAX_GRACE_SECONDS = 2**31 - 1
+"""68 years: what is longer (any 64-bit number may be asked for) is cut to it."""
 _POLICIES = {"Background": "", "Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
@@ -139,6 +141,10 @@ def _set(metadata: Object, field: str, value: list[str]) -> None:
 
 def _grace_seconds(resource: Resource, obj: Object, options: DeleteOptions) -> int:
     """How long the kind's owner may take; 0 when nobody has to stop anything."""
+    return min(_asked_grace(resource, obj, options), MAX_GRACE_SECONDS)
+
+
+def _asked_grace(resource: Resource, obj: Object, options: DeleteOptions) -> int:
     if not resource.graceful:
         return 0
     spec, status = obj.get("spec") or {}, obj.get("status") or {}

@@ -76,12 +76,10 @@ class Discovery:
         return [_Resource(group, version, resource) for resource in resources]
 
     def answer(self, request: Request) -> Response | None:
-        """The answer for a discovery path, None for another. Raises ApiError 404, 405."""
+        """The answer for a discovery path, None for another. Raises ApiError 404."""
         parts = request.path.strip("/").split("/")
         if parts[0] not in ("api", "apis") or len(parts) > 3 - (parts[0] == "api"):
             return None
-        if request.method not in ("GET", "HEAD"):
-            raise errors.method_not_allowed(request.method)
         self._refresh()
         match parts:
             case ["api" | "apis" as root]:
@@ -172,7 +170,7 @@ class Discovery:
 
 def openapi(request: Request, served: Served, remotes: Remotes) -> Response | None:
     """OpenAPI v3: the index and its documents, which clients keep under their ETag."""
-    if request.method != "GET" or not request.path.startswith("/openapi/v3"):
+    if not request.path.startswith("/openapi/v3"):
         return None
     match request.path.strip("/").split("/")[2:]:
         case []:

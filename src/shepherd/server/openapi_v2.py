@@ -63,9 +63,7 @@ class OpenApiV2:
         self._making = asyncio.Lock()
 
     async def answer(self, request: Request) -> Response:
-        """The document in the form that is asked for. Raises ApiError 405, 406."""
-        if request.method != "GET":
-            raise errors.method_not_allowed(request.method)
+        """The document in the form that is asked for. Raises ApiError 406."""
         form = _form(request.headers.get("accept", ""))
         self._refresh()
         headers = {"etag": self._etag, "vary": "Accept, Accept-Encoding"}

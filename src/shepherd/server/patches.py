@@ -7,6 +7,7 @@ from shepherd.api.decode import (
     Check,
     Decoded,
     FieldValidation,
+    bounded,
     check_object,
     decode_value,
     media_type,
@@ -51,6 +52,7 @@ def patcher(
         patched = _patched(media, old, patch, kind)
         if not isinstance(patched, dict):
             raise errors.bad_request("the patch does not leave an object")
+        bounded(patched)  # operations that move can nest deeper than any body
         for field in ("kind", "apiVersion"):
             if patched.get(field) != old[field]:
                 raise errors.bad_request(f"{field}: the patch may not change it")

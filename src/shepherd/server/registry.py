@@ -28,6 +28,8 @@ _MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 _NO_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
+MAX_OBJECT_BYTES = 3 * 1024 * 1024
+"""Of an object as it is stored: what was read can be sent back. Patches could let it grow on."""
 _NAMES_TO_TRY = 8
 _ATTEMPTS = 64
 """How often a write starts anew when others keep coming first."""
@@ -286,6 +288,7 @@ class Registry:
             value = encode(asked.obj)
             kept = await self.versions.store(asked.route.resource, asked.obj)
             stored_form = value if kept is asked.obj else encode(kept)
+            _fits(asked, stored_form)
             if dry_run:
                 there = await self.store.get(key)
                 if (found := there.revision if there else 0) != expected:
@@ -378,6 +381,13 @@ def _accept(resource: Resource, obj: Object, found: list[errors.FieldError]) -> 
     found = metadata.validate(resource, obj["metadata"]) + found
     if found:
         raise errors.invalid(resource.group, resource.kind, obj["metadata"]["name"], found)
+
+
+def _fits(asked: Attributes, value: bytes) -> None:
+    """Raises ApiError 413. What is on its way out may always be written."""
+    if len(value) > MAX_OBJECT_BYTES and "deletionTimestamp" not in asked.obj["metadata"]:
+        message = f"the object would take {len(value)} bytes, more than {MAX_OBJECT_BYTES}"
+        raise errors.ApiError(413, "RequestEntityTooLarge", message)
 
 
 def _warnings(resource: Resource, obj: Object) -> list[str]:

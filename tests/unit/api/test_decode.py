@@ -1,12 +1,9 @@
 """Bodies of requests: JSON and YAML, and every way in which they can be wrong."""
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from shepherd.api.decode import (
     Decoded,
@@ -100,7 +97,7 @@ def test_kinds_without_a_schema_keep_everything() -> None:
         (b'{"metadata":{"generation":99999999999999999999}}', "", 400, "metadata.generation"),
         (b"[" * 100_000, "", 400, "nested too deep"),
         (b'{"metadata":' * 150 + b"1" + b"}" * 150, "", 400, "nested too deep"),
-        (b"[[]" + b",[]" * 500_000 + b"]", "", 400, "more than 500000 objects"),
+        (b"[[]" + b",[]" * 500_000 + b"]", "", 400, "more than 200000 values"),
         (b"[]", "", 400, "an object, not a list"),
         (b"null", "", 400, "an object, not null"),
         (b'"text"', "", 400, "an object, not a text"),
@@ -112,6 +109,8 @@ def test_kinds_without_a_schema_keep_everything() -> None:
         (b"a: -.inf", "application/yaml", 400, "has no JSON form"),
         (b"a: !!binary aGk=", "application/yaml", 400, "has no JSON form"),
         (b"a: !!python/name:os.system", "application/yaml", 400, "has no JSON form"),
+        (b'\x00{"a":1}', "application/yaml", 400, "not valid YAML"),
+        (b"%YAML 9.9\n---\na", "application/yaml", 400, "not valid YAML"),
         (b"? [a]\n: b", "application/yaml", 400, "the key in line 1 is not a text"),
         (b"a: 1\n---\nb: 2", "application/yaml", 400, "one YAML document, not 2"),
         (b"# nothing", "application/yaml", 400, "one YAML document, not 0"),
@@ -180,40 +179,6 @@ def test_yaml_keys_merges_and_duplicates() -> None:
 def test_patches_are_read_by_their_suffix() -> None:
     assert decode_value(b"[1]", "application/json-patch+json") == ([1], [])
     assert decode_value(b'{"a":1}', "application/merge-patch+json") == ({"a": 1}, [])
-
-
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["metadata", "spec", "containers", "name", "ports", "limits", "x"]),
-            inner,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(_JSON)
-def test_any_json_is_a_pod_or_a_400(value: Any) -> None:
-    with suppress(ApiError):
-        _pod(json.dumps(value).encode())
-
-
-@given(st.binary(max_size=64), st.sampled_from(["", "application/yaml"]))
-@example(b'\x00{"a":1}', "application/yaml")
-@example(b"%YAML 9.9\n---\na", "application/yaml")
-def test_any_bytes_are_refused_or_read(body: bytes, type: str) -> None:
-    with suppress(ApiError):
-        decode_value(body, type)
-
-
-@given(st.text("a:-[]{}&*<! \n\"'#|>0.e", max_size=40))
-def test_any_yaml_is_refused_or_becomes_json(text: str) -> None:
-    with suppress(ApiError):
-        value, _ = decode_value(text.encode(), "application/yaml")
-        json.dumps(value, allow_nan=False)
 
 
 def test_many_keys_and_one_twice_take_no_time() -> None:

@@ -213,12 +213,6 @@ def test_numbers_that_json_lacks() -> None:
         read(data, "apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
 
-@given(st.binary(max_size=80))
-def test_any_message_is_read_or_a_400(message: bytes) -> None:
-    with suppress(ApiError):
-        read(body(message))
-
-
 @given(st.sampled_from(sorted(BODIES)), st.data())
 def test_bodies_with_a_flipped_byte(name: str, data: st.DataObject) -> None:
     changed = bytearray(BODIES[name])

@@ -253,6 +253,53 @@ async def test_what_is_not_http_gets_a_400() -> None:
         writer.close()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nhost: a\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"a" * 100_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x: 1\r\n" * 1000,
+        b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\ncontent-length: -1\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/9.9\r\n",
+        b"GET  / HTTP/1.1\r\nx y: z\r\n",
+        b"GET /\x00\xff HTTP/1.1\r\n",
+    ],
+)
+async def test_a_head_that_is_too_long_or_malformed_gets_a_4xx(head: bytes) -> None:
+    async with serving(echo) as (url, server), aiohttp.ClientSession() as session:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head + b"\r\n")
+        assert (await reader.readline()).split()[1][:1] == b"4"
+        writer.close()
+        async with session.get(url) as answer:
+            assert answer.status == 200
+
+
+async def test_a_header_that_is_no_utf8_arrives_as_text_that_can_be_written() -> None:
+    async def agent(request: Request) -> Response:
+        return Response(200, body=request.headers["user-agent"].encode())
+
+    async with serving(agent) as (_, server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = b"GET / HTTP/1.1\r\nhost: a\r\nuser-agent: a\xff\r\nconnection: close\r\n\r\n"
+        writer.write(head)
+        assert (await reader.read()).endswith("\r\n\r\na\N{REPLACEMENT CHARACTER}".encode())
+        writer.close()
+
+
+async def test_a_packed_body_is_not_unpacked() -> None:
+    async def size(request: Request) -> Response:
+        return Response(200, body=str(len(request.body)).encode())
+
+    bomb = gzip.compress(bytes(10_000_000))
+    async with serving(size) as (url, _), aiohttp.ClientSession() as session:
+        headers = {"Content-Encoding": "gzip"}
+        async with session.post(url, data=bomb, headers=headers) as answer:
+            assert int(await answer.text()) == len(bomb)
+
+
 def test_a_certificate_names_its_user_and_groups() -> None:
     subject = ((("organizationName", "system:nodes"),), (("commonName", "system:node:n1"),))
     user = certificate_user({"subject": subject})

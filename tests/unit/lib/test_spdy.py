@@ -2,7 +2,6 @@
 
 import struct
 import zlib
-from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -82,15 +81,3 @@ def compressed(plain: bytes) -> bytes:
 def test_what_breaks_the_protocol_is_refused(data: bytes) -> None:
     with pytest.raises(SpdyError):
         fed(data)
-
-
-@given(st.binary(max_size=400), st.integers(1, 50))
-def test_noise_is_refused_or_waited_for(data: bytes, step: int) -> None:
-    with suppress(SpdyError):
-        fed(data, step)
-
-
-@given(st.binary(max_size=200))
-def test_noisy_headers_are_refused_or_read(plain: bytes) -> None:
-    with suppress(SpdyError):
-        assert len(fed(control(spdy.SYN_STREAM, bytes(10) + compressed(plain)))) == 1

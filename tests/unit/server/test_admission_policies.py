@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from shepherd.api.resource import Object
+from shepherd.lib.http import User
+from shepherd.server.authorization.actions import Action, Known, Verdict
 
 KINDS = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -315,3 +317,66 @@ async def test_what_is_done_with_a_pod_can_be_refused(
     method = "GET" if body is None else "POST"
     status = await api.fails(403, method, f"{pods}/{path}", body)
     assert status["message"].startswith("pods \"p\" is forbidden: ValidatingAdmissionPolicy 'p'")
+
+
+class Rules:
+    """Ann may do what is written here; service accounts may do nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[Action] = []
+
+    async def decide(self, action: Action) -> Verdict:
+        self.asked.append(action)
+        allowed = (
+            action.user.name, action.verb, action.target,
+        ) == ("admin", "approve", "certs/final")  # fmt: skip
+        return Verdict(allowed or action.path == "/open", "" if allowed else "no rule")
+
+    async def rules(self, user: User, namespace: str) -> Known:
+        return Known([])
+
+
+FINAL = "authorizer.group('x').resource('certs').subresource('final').namespace('n').name('m')"
+QUESTIONS = [
+    (f"{FINAL}.check('approve').allowed()", True),
+    (f"{FINAL}.check('deny').allowed()", False),
+    (f"{FINAL}.check('deny').reason() == 'no rule'", True),
+    (f"object.data.a == 'x' && !{FINAL}.check('deny').allowed()", True),
+    ("authorizer.path('/open').check('get').allowed()", True),
+    ("authorizer.serviceAccount('n', 's').path('/x').check('get').allowed()", False),
+    ("authorizer.requestResource.check('extra').allowed()", False),
+]
+
+
+@pytest.mark.parametrize(("expression", "holds"), QUESTIONS)
+async def test_expressions_may_ask_the_authorizer(api: Any, expression: str, holds: bool) -> None:
+    rules = Rules()
+    api.server._dynamic._authorizer = rules
+    await policy(api, validations=[{"expression": expression}])
+    answer = await api.ask("POST", MAPS, config(a="x"))
+    assert answer.code == (201 if holds else 422), answer.body
+    (action,) = rules.asked
+    if "serviceAccount" in expression:
+        assert action.user.name == "system:serviceaccount:n:s"
+        assert "system:serviceaccounts:n" in action.user.groups
+    if "requestResource" in expression:
+        assert (action.resource, action.namespace, action.name) == ("configmaps", "default", "c")
+    if "certs" in expression:
+        assert (action.group, action.namespace, action.name) == ("x", "n", "m")
+
+
+async def test_conditions_of_webhooks_may_ask_the_authorizer(api: Any) -> None:
+    """Who may break glass passes by the webhook, which is not there."""
+    api.server._dynamic._authorizer = Rules()
+    may = "authorizer.group('').resource('certs').subresource('final').check('approve').allowed()"
+    webhook = {
+        "name": "hook.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/x"},
+        "rules": [RULE],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": "break-glass", "expression": f"!{may}"}],
+    }
+    found = {"metadata": {"name": "hook"}, "webhooks": [webhook]}
+    await api.ok("POST", f"{KINDS}/validatingwebhookconfigurations", found)
+    await api.ok("POST", MAPS, config())

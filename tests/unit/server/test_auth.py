@@ -199,3 +199,31 @@ def test_a_static_token_file_gives_users_and_names_a_bad_line(tmp_path: Path) ->
 async def test_insecure_makes_everyone_administrator() -> None:
     user = await InsecureAuthenticator().authenticate(Request("GET", "/api"))
     assert "system:masters" in user.groups
+
+
+@pytest.mark.parametrize(
+    ("headers", "answered"),
+    [
+        ({}, True),
+        ({"host": "127.0.0.1:9876"}, True),
+        ({"host": "localhost"}, True),
+        ({"host": "[::1]:9876", "origin": "http://localhost:3000"}, True),
+        ({"host": "evil.example:9876"}, False),
+        ({"host": "127.0.0.1.evil.example"}, False),
+        ({"host": "127.0.0.1", "origin": "https://evil.example"}, False),
+        ({"host": "127.0.0.1", "origin": "null"}, False),
+        ({"host": "localhost@evil.example"}, False),
+        ({"host": "["}, False),
+        ({"host": ""}, False),
+    ],
+)
+async def test_without_authentication_no_web_page_gets_through(
+    headers: dict[str, str], answered: bool
+) -> None:
+    request = Request("GET", "/api/v1/secrets", headers=headers)
+    if answered:
+        assert (await InsecureAuthenticator().authenticate(request)).groups[0] == "system:masters"
+        return
+    with pytest.raises(ApiError, match="localhost") as caught:
+        await InsecureAuthenticator().authenticate(request)
+    assert caught.value.code == 403

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -61,6 +61,23 @@ async def test_a_bad_patch_is_refused(api: Any, content_type: str, body: bytes) 
     assert api.store.revision == revision
 
 
+@pytest.mark.parametrize(
+    "path", ["/version", "/healthz", "/api", "/apis", "/openapi/v2", "/shepherd/v1/cluster"]
+)
+async def test_documents_are_only_read(api: Any, path: str) -> None:
+    for method in ("GET", "HEAD"):
+        assert (await api.ask(method, path)).code == 200
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"):
+        assert method in (await api.fails(405, method, path))["message"]
+        await api.fails(404, method, f"{path}x")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "BREW"])
+async def test_objects_have_no_other_methods(api: Any, method: str) -> None:
+    for path in (CONFIG_MAPS, f"{CONFIG_MAPS}/a"):
+        assert method in (await api.fails(405, method, path))["message"]
+
+
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
@@ -77,9 +94,6 @@ _pods = st.recursive(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(spec=_pods, metadata=_values)
 async def test_no_object_makes_the_server_fail(api: Any, spec: Any, metadata: Any) -> None:
     body = json.dumps({"metadata": metadata, "spec": spec}).encode()
@@ -89,9 +103,6 @@ async def test_no_object_makes_the_server_fail(api: Any, spec: Any, metadata: An
     assert answer.code < 500, (body, answer.body)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(patch=_values | st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), _values))
 @pytest.mark.parametrize("kind", ["merge-patch", "strategic-merge-patch", "json-patch"])
 async def test_no_patch_makes_the_server_fail(api: Any, kind: str, patch: Any) -> None:
@@ -104,9 +115,6 @@ async def test_no_patch_makes_the_server_fail(api: Any, kind: str, patch: Any) -
         assert answer.code < 500, (body, answer.body)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(spec=_pods, metadata=_values, name=st.sampled_from(["p", "q"]))
 async def test_no_apply_makes_the_server_fail(
     api: Any, spec: Any, metadata: Any, name: str
@@ -145,9 +153,6 @@ _entries = st.fixed_dictionaries(
 )
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(entries=st.lists(_entries | _values, max_size=2))
 async def test_no_managed_fields_make_the_server_fail(api: Any, entries: Any) -> None:
     merge = {"content_type": "application/merge-patch+json"}
@@ -169,9 +174,6 @@ async def test_no_managed_fields_make_the_server_fail(api: Any, entries: Any) ->
             assert answer.code in (200, 409), (edit, answer.body)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(text=st.text(max_size=12))
 async def test_no_query_makes_the_server_fail(api: Any, text: str) -> None:
     for name in ("labelSelector", "fieldSelector", "continue", "limit", "sendInitialEvents"):

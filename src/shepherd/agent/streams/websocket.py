@@ -55,7 +55,7 @@ class Parser:
 
     def __init__(self) -> None:
         self._bytes = bytearray()
-        self._parts: list[bytes] = []
+        self._parts = bytearray()
         self._opcode = 0
         """Of the message whose parts are being collected; 0 = none."""
 
@@ -87,7 +87,7 @@ class Parser:
             if len(held) < start:
                 return None
             size = int.from_bytes(held[2:start], "big")
-        if size + sum(map(len, self._parts)) > MESSAGE_BYTES:
+        if size + len(self._parts) > MESSAGE_BYTES:
             raise WebSocketError(TOO_BIG, f"a message is longer than {MESSAGE_BYTES} bytes")
         end = start + 4 + size
         if len(held) < end:
@@ -105,11 +105,11 @@ class Parser:
         if (opcode == CONTINUATION) != bool(self._opcode):
             raise WebSocketError(PROTOCOL_ERROR, "a message's parts are out of order")
         self._opcode = self._opcode or opcode
-        self._parts.append(payload)
+        self._parts += payload
         if not first & _FINAL:
             return None
-        message = Message(self._opcode, b"".join(self._parts))
-        self._opcode, self._parts = 0, []
+        message = Message(self._opcode, bytes(self._parts))
+        self._opcode, self._parts = 0, bytearray()
         return message
 
 

@@ -2,8 +2,8 @@
 
 Values that CEL has no type for are maps with one key that names what they are, so that they pass
 through the library, and equal values are equal. Functions whose names the library's strings and
-lists have taken begin with `any_` here: `expressions` puts them in place. Left out is what asks for
-authorization. Source: apiserver pkg/cel/library.
+lists have taken begin with `any_` here: `expressions` puts them in place. Source: apiserver
+pkg/cel/library.
 """
 
 import re
@@ -12,11 +12,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from shepherd.api.cel import addresses, formats
+from shepherd.api.cel import addresses, authorization, formats
 from shepherd.api.quantity import NANO, Quantity, QuantityError, parse_quantity
 
 _LONGEST_SEARCH = 1024 * 1024
 _LONGEST_RANGE = 10_000
+_LARGEST_MAP = 1000
 _QUANTITY, _URL, _VERSION = "@quantity", "@url", "@semver"
 
 
@@ -54,6 +55,19 @@ def _range(end: int) -> list[int]:
     if end > _LONGEST_RANGE:
         raise ValueError(f"lists.range goes to {_LONGEST_RANGE} at most")
     return list(range(end))
+
+
+def _insert(target: Any, key: Any, value: Any) -> Any:
+    return _merged(target, {key: value})
+
+
+def _merged(target: Any, more: Any) -> Any:
+    if len(target) + len(more) > _LARGEST_MAP:  # each step copies the whole map
+        raise ValueError(f"transformMap makes maps of {_LARGEST_MAP} entries at most")
+    for key in more:
+        if key in target:
+            raise ValueError(f"insert failed: key {key!r} already exists")
+    return target | more
 
 
 def _index_of(value: Any, item: Any, start: int = 0) -> int:
@@ -226,64 +240,91 @@ def _global(call: Callable[..., Any], *takes: str, answers: str) -> tuple[Functi
 
 _IN_TEXTS = ("string string", "string string int")
 _IN_LISTS = ("list bool", "list double", "list int", "list list", "list map", "list string")
+_KEYS = ("bool", "int", "string")
+_VALUES = ("bool", "double", "int", "list", "map", "string")
 _EQUAL = ("bool bool", "double double", "int int", "string string", "map map")
 
-FUNCTIONS: dict[str, tuple[Function, ...]] = {
-    "isSorted": _one(_is_sorted, "list", "bool"),
-    "sum": _one(sum, "list", "dyn"),
-    "min": _one(_extreme(min), "list", "dyn"),
-    "max": _one(_extreme(max), "list", "dyn"),
-    "any_range": _global(_range, "int", answers="ints"),
-    "includes": _overloads(_includes, *_IN_LISTS, *_EQUAL, answers="bool"),
-    "any_indexOf": _overloads(_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
-    "any_lastIndexOf": _overloads(_last_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
-    "find": _one(_find, "string string", "string"),
-    "findAll": _overloads(_find_all, "string string", "string string int", answers="strings"),
-    "isQuantity": _global(_is_quantity, "string", answers="bool"),
-    "quantity": _global(_quantity, "string", answers="map"),
-    "isGreaterThan": _one(lambda a, b: _compare(a, b) > 0, "map map", "bool"),
-    "isLessThan": _one(lambda a, b: _compare(a, b) < 0, "map map", "bool"),
-    "compareTo": _one(_compare, "map map", "int"),
-    "sign": _one(lambda a: _compare(a, 0), "map", "int"),
-    "add": _overloads(_sum_of(1), "map map", "map int", answers="map"),
-    "sub": _overloads(_sum_of(-1), "map map", "map int", answers="map"),
-    "isInteger": _one(lambda a: not _amount(a).nano % NANO, "map", "bool"),
-    "asInteger": _one(_as_integer, "map", "int"),
-    "asApproximateFloat": _one(_as_float, "map", "double"),
-    "isSemver": _global(_is_semver, "string", "string bool", answers="bool"),
-    "semver": _global(_semver, "string", "string bool", answers="map"),
-    "major": _one(lambda v: _release(v, 1), "map", "int"),
-    "minor": _one(lambda v: _release(v, 2), "map", "int"),
-    "patch": _one(lambda v: _release(v, 3), "map", "int"),
-    "isURL": _global(_is_url, "string", answers="bool"),
-    "url": _global(_url, "string", answers="map"),
-    "getScheme": _one(_of_url(lambda u: u.scheme), "map", "string"),
-    "getHost": _one(_of_url(lambda u: u.netloc.rpartition("@")[2]), "map", "string"),
-    "getHostname": _one(_of_url(lambda u: u.hostname or ""), "map", "string"),
-    "getPort": _one(_of_url(lambda u: str(u.port or "")), "map", "string"),
-    "getEscapedPath": _one(
-        _of_url(lambda u: quote(unquote(u.path), safe="/:@!$&'()*+,;=~")), "map", "string"
-    ),
-    "getQuery": _one(_of_url(lambda u: parse_qs(u.query, keep_blank_values=True)), "map", "map"),
-    "isIP": _global(addresses.is_ip, "string", answers="bool"),
-    "ip": (*_global(addresses.ip, "string", answers="map"), *_one(addresses.base, "map", "map")),
-    "ip.isCanonical": _global(addresses.is_canonical, "string", answers="bool"),
-    "family": _one(lambda a: addresses.address(a).version, "map", "int"),
-    "isUnspecified": _one(lambda a: addresses.address(a).is_unspecified, "map", "bool"),
-    "isLoopback": _one(lambda a: addresses.address(a).is_loopback, "map", "bool"),
-    "isLinkLocalMulticast": _one(addresses.is_link_local_multicast, "map", "bool"),
-    "isLinkLocalUnicast": _one(addresses.is_link_local_unicast, "map", "bool"),
-    "isGlobalUnicast": _one(addresses.is_global_unicast, "map", "bool"),
-    "isCIDR": _global(addresses.is_cidr, "string", answers="bool"),
-    "cidr": _global(addresses.cidr, "string", answers="map"),
-    "containsIP": _overloads(addresses.contains_ip, "map string", "map map", answers="bool"),
-    "containsCIDR": _overloads(addresses.contains_cidr, "map string", "map map", answers="bool"),
-    "masked": _one(addresses.masked, "map", "map"),
-    "prefixLength": _one(addresses.prefix_length, "map", "int"),
-    "format.named": _global(formats.named, "string", answers="list"),
-    "any_validate": _one(formats.validate, "map string", "list"),
-    "jsonpatch.escapeKey": _global(_escape_key, "string", answers="string"),
-} | {
-    f"format.{name}": (Function(formats.constant(name), (), "map", False),)
-    for name in formats.NAMES
-}
+FUNCTIONS: dict[str, tuple[Function, ...]] = (
+    {
+        "isSorted": _one(_is_sorted, "list", "bool"),
+        "sum": _one(sum, "list", "dyn"),
+        "min": _one(_extreme(min), "list", "dyn"),
+        "max": _one(_extreme(max), "list", "dyn"),
+        "any_range": _global(_range, "int", answers="ints"),
+        "includes": _overloads(_includes, *_IN_LISTS, *_EQUAL, answers="bool"),
+        "any_map_insert": (
+            *_global(_insert, *(f"map {k} {v}" for k in _KEYS for v in _VALUES), answers="map"),
+            *_global(_merged, "map map", answers="map"),
+        ),
+        "any_indexOf": _overloads(_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
+        "any_lastIndexOf": _overloads(_last_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
+        "find": _one(_find, "string string", "string"),
+        "findAll": _overloads(_find_all, "string string", "string string int", answers="strings"),
+        "isQuantity": _global(_is_quantity, "string", answers="bool"),
+        "quantity": _global(_quantity, "string", answers="map"),
+        "isGreaterThan": _one(lambda a, b: _compare(a, b) > 0, "map map", "bool"),
+        "isLessThan": _one(lambda a, b: _compare(a, b) < 0, "map map", "bool"),
+        "compareTo": _one(_compare, "map map", "int"),
+        "sign": _one(lambda a: _compare(a, 0), "map", "int"),
+        "add": _overloads(_sum_of(1), "map map", "map int", answers="map"),
+        "sub": _overloads(_sum_of(-1), "map map", "map int", answers="map"),
+        "isInteger": _one(lambda a: not _amount(a).nano % NANO, "map", "bool"),
+        "asInteger": _one(_as_integer, "map", "int"),
+        "asApproximateFloat": _one(_as_float, "map", "double"),
+        "isSemver": _global(_is_semver, "string", "string bool", answers="bool"),
+        "semver": _global(_semver, "string", "string bool", answers="map"),
+        "major": _one(lambda v: _release(v, 1), "map", "int"),
+        "minor": _one(lambda v: _release(v, 2), "map", "int"),
+        "patch": _one(lambda v: _release(v, 3), "map", "int"),
+        "isURL": _global(_is_url, "string", answers="bool"),
+        "url": _global(_url, "string", answers="map"),
+        "getScheme": _one(_of_url(lambda u: u.scheme), "map", "string"),
+        "getHost": _one(_of_url(lambda u: u.netloc.rpartition("@")[2]), "map", "string"),
+        "getHostname": _one(_of_url(lambda u: u.hostname or ""), "map", "string"),
+        "getPort": _one(_of_url(lambda u: str(u.port or "")), "map", "string"),
+        "getEscapedPath": _one(
+            _of_url(lambda u: quote(unquote(u.path), safe="/:@!$&'()*+,;=~")), "map", "string"
+        ),
+        "getQuery": _one(
+            _of_url(lambda u: parse_qs(u.query, keep_blank_values=True)), "map", "map"
+        ),
+        "isIP": _global(addresses.is_ip, "string", answers="bool"),
+        "ip": (
+            *_global(addresses.ip, "string", answers="map"),
+            *_one(addresses.base, "map", "map"),
+        ),
+        "ip.isCanonical": _global(addresses.is_canonical, "string", answers="bool"),
+        "family": _one(lambda a: addresses.address(a).version, "map", "int"),
+        "isUnspecified": _one(lambda a: addresses.address(a).is_unspecified, "map", "bool"),
+        "isLoopback": _one(lambda a: addresses.address(a).is_loopback, "map", "bool"),
+        "isLinkLocalMulticast": _one(addresses.is_link_local_multicast, "map", "bool"),
+        "isLinkLocalUnicast": _one(addresses.is_link_local_unicast, "map", "bool"),
+        "isGlobalUnicast": _one(addresses.is_global_unicast, "map", "bool"),
+        "isCIDR": _global(addresses.is_cidr, "string", answers="bool"),
+        "cidr": _global(addresses.cidr, "string", answers="map"),
+        "containsIP": _overloads(addresses.contains_ip, "map string", "map map", answers="bool"),
+        "containsCIDR": _overloads(
+            addresses.contains_cidr, "map string", "map map", answers="bool"
+        ),
+        "masked": _one(addresses.masked, "map", "map"),
+        "prefixLength": _one(addresses.prefix_length, "map", "int"),
+        "serviceAccount": _one(authorization.service_account, "map string string", "map"),
+        "check": _one(authorization.check, "map string", "map"),
+        "path": _one(authorization.narrowed("path"), "map string", "map"),
+        "allowed": _one(authorization.told("allowed"), "map", "bool"),
+        "reason": _one(authorization.told("reason"), "map", "string"),
+        "errored": _one(lambda decision: False, "map", "bool"),
+        "error": _one(lambda decision: "", "map", "string"),
+        "format.named": _global(formats.named, "string", answers="list"),
+        "any_validate": _one(formats.validate, "map string", "list"),
+        "jsonpatch.escapeKey": _global(_escape_key, "string", answers="string"),
+    }
+    | {
+        f"format.{name}": (Function(formats.constant(name), (), "map", False),)
+        for name in formats.NAMES
+    }
+    | {
+        part: _one(authorization.narrowed(part), "map string", "map")
+        for part in authorization.FIELDS
+    }
+)

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from shepherd.api.meta import parse_time
 
-_NAME = re.compile(r"(?=.{1,253}\Z)([a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?\.?)+", re.ASCII)
+_LABEL = "[a-zA-Z0-9_](?:[a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
 _EMAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+", re.ASCII)
 _MAC = re.compile(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5,7}|([0-9a-fA-F]{4}\.){2,3}[0-9a-fA-F]{4}")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?(.)[0-9a-f]{3}-?(.)[0-9a-f]{3}-?[0-9a-f]{12}")

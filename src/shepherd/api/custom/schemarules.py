@@ -220,13 +220,15 @@ def _list_keys(keys: list[str], items: Object, path: str) -> Iterator[FieldError
         return
     if len(set(keys)) < len(keys):
         yield errors.invalid_value(f"{path}.{_KEYS}", keys, "must not contain duplicate entries")
-    for key in keys:
-        part = (items.get("properties") or {}).get(key)
-        place = f"{path}.items.properties[{key}]"
+    named = items.get("properties") or {}
+    if not named.keys() >= set(keys):
+        detail = "entries must all be names of item properties"
+        yield errors.invalid_value(f"{path}.{_KEYS}", keys, detail)
+    for key in dict.fromkeys(keys):
+        part, place = named.get(key), f"{path}.items.properties[{key}]"
         if part is None:
-            detail = "entries must all be names of item properties"
-            yield errors.invalid_value(f"{path}.{_KEYS}", keys, detail)
-        elif part.get("type") in ("array", "object"):
+            continue
+        if part.get("type") in ("array", "object"):
             detail = f"must be a scalar type if parent array's {_LISTS} is map"
             yield errors.invalid_value(f"{place}.type", part["type"], detail)
         elif key not in (items.get("required") or ()) and "default" not in part:

@@ -14,7 +14,7 @@ _GROUP = "admissionregistration.k8s.io"
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 
-WEBHOOK_VARIABLES = ("object", "oldObject", "request")
+WEBHOOK_VARIABLES = ("object", "oldObject", "request", "authorizer")
 """What conditions of webhooks may speak of."""
 CONDITION_VARIABLES = (*WEBHOOK_VARIABLES, "namespaceObject", "params")
 """What conditions of policies may."""

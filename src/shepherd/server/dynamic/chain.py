@@ -22,6 +22,7 @@ from shepherd.api.meta import key_prefix
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.tasks import all_of
 from shepherd.server.admission import Attributes
+from shepherd.server.authorization.actions import Authorizer
 from shepherd.server.callouts import Callouts
 from shepherd.server.codec import decode
 from shepherd.server.dynamic.matching import exempt
@@ -109,6 +110,7 @@ class DynamicAdmission:
         versions: Versions,
         callouts: Callouts,
         views: dict[str, tuple[Object, View]],
+        authorizer: Authorizer | None,
     ) -> None:
         """`views`: by subresource, the kind of what it reads and writes, and how that is made."""
         self._store = store
@@ -116,6 +118,7 @@ class DynamicAdmission:
         self._callouts = callouts
         self._parameters = Parameters(store, served, versions)
         self._views = views
+        self._authorizer = authorizer
         self._registered: dict[Resource, dict[str, Object]] = {one: {} for one in self.followed}
         self._mutating: tuple[Mutator, ...] = ()
         self._validating: tuple[Validator, ...] = ()
@@ -187,7 +190,7 @@ class DynamicAdmission:
             return await self._mutate(asked)
 
     async def _mutate(self, asked: Attributes) -> bool:
-        subject, changed = Subject(asked, self._store, self._versions), False
+        subject, changed = Subject(asked, self._store, self._versions, self._authorizer), False
         left: list[tuple[Mutator, Object]] = []
         for mutator in self._mutating:
             if resource := await mutator.target(subject):
@@ -215,7 +218,7 @@ class DynamicAdmission:
             resource, old = asked.route.resource, asked.old
             shown = None if old is None else view(resource, old)
             asked = replace(asked, obj=view(resource, asked.obj), old=shown, kind=kind)
-        subject = Subject(asked, self._store, self._versions)
+        subject = Subject(asked, self._store, self._versions, self._authorizer)
         meant = [(one, to) for one in self._validating if (to := await one.target(subject))]
         if meant:
             with _told(asked):

@@ -4,15 +4,12 @@ Source: "Matching requests: matchConditions" in the documentation of dynamic adm
 apiserver pkg/admission/plugin/webhook/matchconditions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from shepherd.api.cel.budget import Budget
-from shepherd.api.cel.expressions import CelError, compile_expression
-from shepherd.api.kinds.admissions import WEBHOOK_VARIABLES
-from shepherd.api.resource import Object, Resource
-from shepherd.server.dynamic.subject import Subject
+from shepherd.api.cel.expressions import CelError
+from shepherd.api.resource import Object
+from shepherd.server.dynamic.evaluation import Evaluation
 
 
 @dataclass(slots=True)
@@ -27,30 +24,19 @@ class Verdict:
 class Conditions:
     """The conditions of one webhook or policy."""
 
-    def __init__(
-        self, conditions: Iterable[Object], variables: tuple[str, ...] = WEBHOOK_VARIABLES
-    ) -> None:
-        self._conditions = tuple(conditions)
-        self._variables = variables
+    def __init__(self, conditions: Iterable[Object]) -> None:
+        self._texts = tuple(condition["expression"] for condition in conditions)
 
     @property
     def empty(self) -> bool:
-        return not self._conditions
+        return not self._texts
 
-    async def check(self, subject: Subject, resource: Resource) -> Verdict:
-        """Of a write that is seen as one of `resource`."""
-        new, old = await subject.view(resource)
-        return self.judge({"object": new, "oldObject": old, "request": subject.request(resource)})
-
-    def judge(self, values: Mapping[str, Any]) -> Verdict:
-        verdict, budget = Verdict(), Budget((values["object"], values["oldObject"]))
-        for condition in self._conditions:
+    async def judge(self, evaluation: Evaluation) -> Verdict:
+        verdict = Verdict()
+        for text in self._texts:
             try:
-                expression = compile_expression(condition["expression"], self._variables)
-                budget.charge(expression, values)
-                if expression.evaluate(values) is not True:
+                if await evaluation.value(text) is not True:
                     return Verdict(holds=False)
             except CelError as error:
-                text = condition["expression"]
                 verdict.problems.append(f"expression '{text}' resulted in error: {error}")
         return verdict

@@ -4,20 +4,19 @@ Source: "Validating Admission Policy" and "Mutating Admission Policy" in the doc
 apiserver pkg/admission/plugin/policy.
 """
 
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from shepherd.api import errors
-from shepherd.api.cel.budget import Budget
-from shepherd.api.cel.expressions import CelError, compile_expression
+from shepherd.api.cel.expressions import CelError
 from shepherd.api.decode import check_object
-from shepherd.api.kinds.admissions import CONDITION_VARIABLES, VARIABLES
+from shepherd.api.kinds.admissions import VARIABLES
 from shepherd.api.patch import json_patch
 from shepherd.api.resource import Object, Resource
 from shepherd.api.typed import merge, root
 from shepherd.server.dynamic.conditions import Conditions
+from shepherd.server.dynamic.evaluation import Evaluation
 from shepherd.server.dynamic.matching import Matching
 from shepherd.server.dynamic.parameters import Parameters, ParametersError
 from shepherd.server.dynamic.subject import Subject
@@ -25,36 +24,6 @@ from shepherd.server.ownership import schema_of
 
 _MESSAGE_BYTES = 5 * 1024
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
-_NAMED = re.compile(r"\bvariables\s*\.\s*(\w+)")
-
-
-class Expressions:
-    """The expressions of a policy about one write with one parameter: variables are evaluated when
-    they are first asked for."""
-
-    def __init__(self, variables: Mapping[str, str], values: Object) -> None:
-        self._texts = variables
-        self._values = values
-        self._known: Object = {}
-        self._budget = Budget((values["object"], values["oldObject"], values["params"]))
-
-    def about(self, obj: Object) -> "Expressions":
-        """The same about what has become of the object."""
-        return Expressions(self._texts, self._values | {"object": obj})
-
-    def value(self, text: str) -> Any:
-        """Raises CelError."""
-        for name in _NAMED.findall(text):
-            if name in self._texts and name not in self._known:
-                try:
-                    self._known[name] = self.value(self._texts[name])
-                except CelError as error:
-                    message = f'composited variable "{name}" fails to evaluate: {error}'
-                    raise CelError(message) from None
-        given = self._values | {"variables": self._known}
-        expression = compile_expression(text, VARIABLES)
-        self._budget.charge(expression, given)
-        return expression.evaluate(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +59,7 @@ class Policy:
         self.parameters = parameters
         self.ignores_failures = spec.get("failurePolicy") == "Ignore"
         self._matching = Matching.of_policy(spec.get("matchConstraints"))
-        self._conditions = Conditions(spec.get("matchConditions") or (), CONDITION_VARIABLES)
+        self._conditions = Conditions(spec.get("matchConditions") or ())
         self._variables = {one["name"]: one["expression"] for one in spec.get("variables") or ()}
         self._bindings = [Binding.read(binding) for binding in bindings]
 
@@ -100,7 +69,7 @@ class Policy:
 
     async def uses(
         self, subject: Subject, resource: Resource
-    ) -> AsyncIterator[tuple[Binding, Expressions]]:
+    ) -> AsyncIterator[tuple[Binding, Evaluation]]:
         """Its expressions for each binding and parameter. Raises RefusedError for a binding that
         cannot be used, unless failures are ignored."""
         for binding in self._bindings:
@@ -113,23 +82,18 @@ class Policy:
                 self._fail(binding, f"failed to configure binding: {error}")
                 continue
             for param in params:
-                values = await self._values(subject, resource, param)
-                verdict = self._conditions.judge(values)
+                evaluation = await self._evaluation(subject, resource, param)
+                verdict = await self._conditions.judge(evaluation)
                 if verdict.holds and verdict.problems:
                     self._fail(binding, "[" + ", ".join(verdict.problems) + "]")
                 elif verdict.holds:
-                    yield binding, Expressions(self._variables, values)
+                    yield binding, evaluation
 
-    async def _values(self, subject: Subject, resource: Resource, param: Any) -> Object:
-        new, old = await subject.view(resource)
+    async def _evaluation(self, subject: Subject, resource: Resource, param: Any) -> Evaluation:
         namespace = await subject.namespace() if subject.asked.route.namespace else None
-        return {
-            "object": new,
-            "oldObject": old,
-            "request": subject.request(resource),
-            "params": param,
-            "namespaceObject": namespace,
-        }
+        values = await subject.values(resource)
+        values |= {"params": param, "namespaceObject": namespace}
+        return Evaluation(VARIABLES, values, subject.decide, self._variables)
 
     def _fail(self, binding: Binding, cause: str) -> None:
         if not self.ignores_failures:
@@ -161,22 +125,22 @@ class ValidatingPolicy(Policy):
     async def validate(self, subject: Subject, resource: Resource) -> None:
         """Raises ApiError for a write that it refuses."""
         try:
-            async for binding, expressions in self.uses(subject, resource):
+            async for binding, evaluation in self.uses(subject, resource):
                 for validation in self.spec.get("validations") or ():
-                    self._apply(subject, binding, expressions, validation)
-                self._annotate(binding, expressions)
+                    await self._apply(subject, binding, evaluation, validation)
+                await self._annotate(binding, evaluation)
         except RefusedError as refused:
             raise refused.error(subject, f"ValidatingAdmissionPolicy '{self.name}'") from None
 
-    def _apply(
-        self, subject: Subject, binding: Binding, expressions: Expressions, validation: Object
+    async def _apply(
+        self, subject: Subject, binding: Binding, evaluation: Evaluation, validation: Object
     ) -> None:
         text, reason = validation["expression"], "Invalid"
         try:
-            if expressions.value(text) is True:
+            if await evaluation.value(text) is True:
                 return
             reason = validation.get("reason") or reason
-            message = _message(validation, expressions)
+            message = await _message(validation, evaluation)
         except CelError as error:
             if self.ignores_failures:
                 return
@@ -189,19 +153,19 @@ class ValidatingPolicy(Policy):
         if "Deny" in binding.actions:
             raise RefusedError(binding, message, reason)
 
-    def _annotate(self, binding: Binding, expressions: Expressions) -> None:
+    async def _annotate(self, binding: Binding, evaluation: Evaluation) -> None:
         """There is no audit log to write to; but an annotation that fails refuses the write."""
         for annotation in self.spec.get("auditAnnotations") or ():
             try:
-                expressions.value(annotation["valueExpression"])
+                await evaluation.value(annotation["valueExpression"])
             except CelError as error:
                 self._fail(binding, str(error))
 
 
-def _message(validation: Object, expressions: Expressions) -> str:
+async def _message(validation: Object, evaluation: Evaluation) -> str:
     if text := validation.get("messageExpression"):
         try:
-            found = expressions.value(text)
+            found = await evaluation.value(text)
         except CelError:
             found = None
         found = found.strip() if isinstance(found, str) else ""
@@ -225,21 +189,21 @@ class MutatingPolicy(Policy):
             return False
         before = subject.asked.obj
         try:
-            async for binding, expressions in self.uses(subject, resource):
-                await self._apply(subject, resource, binding, expressions)
+            async for binding, evaluation in self.uses(subject, resource):
+                await self._apply(subject, resource, binding, evaluation)
         except RefusedError as refused:
             raise refused.error(subject, f"policy '{self.name}'", bare=True) from None
         return subject.asked.obj != before
 
     async def _apply(
-        self, subject: Subject, resource: Resource, binding: Binding, expressions: Expressions
+        self, subject: Subject, resource: Resource, binding: Binding, evaluation: Evaluation
     ) -> None:
         for mutation in self.spec["mutations"]:
             present, _ = await subject.view(resource)
             assert present is not None
-            seen = expressions.about(present)
+            seen = evaluation.about(present)
             try:
-                changed = _mutated(mutation, present, seen, resource)
+                changed = await _mutated(mutation, present, seen, resource)
                 checked = check_object(
                     changed, resource.group, resource.version, resource.kind,
                     validation="Ignore", check=resource.check,
@@ -251,12 +215,12 @@ class MutatingPolicy(Policy):
             await subject.rewrite(resource, checked)
 
 
-def _mutated(
-    mutation: Object, present: Object, expressions: Expressions, resource: Resource
+async def _mutated(
+    mutation: Object, present: Object, evaluation: Evaluation, resource: Resource
 ) -> Object:
     """Raises CelError, ApiError."""
     if mutation.get("patchType") == "JSONPatch":
-        operations = expressions.value(mutation["jsonPatch"]["expression"])
+        operations = await evaluation.value(mutation["jsonPatch"]["expression"])
         try:
             patched: Object = json_patch(present, operations)
         except errors.ApiError as error:
@@ -264,7 +228,7 @@ def _mutated(
                 return present  # a test that fails means that nothing is to be done
             raise CelError(f"JSON Patch: {error}") from None
         return patched
-    config = expressions.value(mutation["applyConfiguration"]["expression"])
+    config = await evaluation.value(mutation["applyConfiguration"]["expression"])
     if not isinstance(config, dict):
         raise CelError("an apply configuration must be an Object")
     head = {"kind": resource.kind, "apiVersion": resource.api_version}

@@ -1,9 +1,13 @@
 """A write as webhooks and policies see it: in the version that they know, with its namespace."""
 
+from shepherd.api.cel.authorization import Question
+from shepherd.api.cel.authorization import authorizer as authorizer_value
 from shepherd.api.kinds import NAMESPACE
 from shepherd.api.meta import object_key
 from shepherd.api.resource import Object, Resource
+from shepherd.lib.http import User
 from shepherd.server.admission import Attributes
+from shepherd.server.authorization.actions import Action, Authorizer
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.versions import Versions
 from shepherd.store.base import Store
@@ -14,10 +18,13 @@ _OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "delete": "Del
 class Subject:
     """One write under judgement, whose object may be rewritten."""
 
-    def __init__(self, asked: Attributes, store: Store, versions: Versions) -> None:
+    def __init__(
+        self, asked: Attributes, store: Store, versions: Versions, authorizer: Authorizer | None
+    ) -> None:
         self.asked = asked
         self._store = store
         self._versions = versions
+        self._authorizer = authorizer
         self._views: dict[str, tuple[Object | None, Object | None]] = {}
         self._namespace: Object | None = None
 
@@ -65,6 +72,44 @@ class Subject:
             item = await self._store.get(object_key(NAMESPACE, "", route.namespace))
             self._namespace = decode(item.value) if item else {"metadata": {}}
         return self._namespace
+
+    async def values(self, resource: Resource) -> Object:
+        """The variables that every expression about the write as `resource` may use."""
+        new, old = await self.view(resource)
+        request, sub = self.request(resource), self.asked.route.sub
+        asked_for = {"group": resource.group, "resource": resource.plural, "subresource": sub}
+        where = {"namespace": self.asked.route.namespace, "name": self.name}
+        return {
+            "object": new,
+            "oldObject": old,
+            "request": request,
+            "authorizer": authorizer_value(asked_for | where),
+        }
+
+    async def decide(self, question: Question) -> tuple[bool, str]:
+        """Whether who writes, or a service account, may do something; and why (or why not)."""
+        if self._authorizer is None:
+            return True, ""
+        user = self.asked.user
+        if question.account:
+            namespace, _, name = question.account.partition("/")
+            groups = ("", f":{namespace}")
+            user = User(
+                f"system:serviceaccount:{namespace}:{name}",
+                (*(f"system:serviceaccounts{group}" for group in groups), "system:authenticated"),
+            )
+        action = Action(
+            user,
+            question.verb,
+            question.group,
+            question.resource,
+            question.subresource,
+            question.namespace,
+            question.name,
+            question.path,
+        )
+        verdict = await self._authorizer.decide(action)
+        return verdict.allowed, verdict.reason
 
     def request(self, resource: Resource, uid: str = "") -> Object:
         """The request of an AdmissionReview of the write as `resource`, but for its objects."""

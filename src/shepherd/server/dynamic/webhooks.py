@@ -13,10 +13,12 @@ import msgspec
 
 from shepherd.api import errors
 from shepherd.api.decode import check_object
+from shepherd.api.kinds.admissions import WEBHOOK_VARIABLES
 from shepherd.api.patch import json_patch
 from shepherd.api.resource import Object, Resource
 from shepherd.server.callouts import CalloutError, Callouts
 from shepherd.server.dynamic.conditions import Conditions
+from shepherd.server.dynamic.evaluation import Evaluation
 from shepherd.server.dynamic.matching import Matching, Siblings
 from shepherd.server.dynamic.subject import Subject
 
@@ -48,7 +50,10 @@ class Webhook:
         resource = await self._matching.find(subject, self._siblings)
         if resource is None or self._conditions.empty:
             return resource
-        verdict = await self._conditions.check(subject, resource)
+        values = await subject.values(resource)
+        verdict = await self._conditions.judge(
+            Evaluation(WEBHOOK_VARIABLES, values, subject.decide)
+        )
         if not verdict.problems:
             return resource if verdict.holds else None
         if self._ignores_failures:

@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shepherd.agent.streams.channels import (
     SPDY_PROTOCOLS,
@@ -57,8 +55,3 @@ def test_sizes_are_read_whether_or_not_they_come_one_by_one() -> None:
     assert sizes(b'{"Width":80,"Height":24}') == [Size(80, 24)]
     assert sizes(b'{"Width":1,"Height":2}{"Width":3,"Height":4}\n') == [Size(1, 2), Size(3, 4)]
     assert sizes(b'{"Width":70000,"Height":24}') == []
-
-
-@given(st.binary())
-def test_what_is_no_size_is_nothing(data: bytes) -> None:
-    assert all(0 <= size.width <= 0xFFFF for size in sizes(data))

@@ -183,9 +183,11 @@ def terminated(info: ContainerInfo, runtime_name: str) -> Object:
     end: Object = {
         "exitCode": 137 if unknown else info.exit_code,
         "reason": "ContainerStatusUnknown" if unknown else info.reason or _reason(info),
-        "startedAt": format_time(info.started_at) if info.started_at else None,
-        "finishedAt": format_time(info.finished_at) if info.finished_at else None,
     }
+    if info.started_at:
+        end["startedAt"] = format_time(info.started_at)
+    if info.finished_at:
+        end["finishedAt"] = format_time(info.finished_at)
     if info.message:
         end["message"] = info.message
     if info.id:
@@ -251,7 +253,6 @@ def _conditions(view: PodView, old: Object, new: Object) -> list[Object]:
         condition: Object = {
             "type": kind,
             "status": value,
-            "lastProbeTime": None,
             "lastTransitionTime": since or format_time(view.wall),
         }
         if reason:

@@ -84,10 +84,10 @@ class StatusWriter:
         node is out of reach): say it again."""
         line = self._lines.get(pod.metadata.uid)
         version = _version(pod.metadata.resource_version)
-        if line is None or version <= line.version or not line.idle.is_set():
+        if line is None or version <= line.version:
             return
         line.written, line.version = pod.status, version
-        if patch(line.written, line.wanted):
+        if line.idle.is_set() and patch(line.written, line.wanted):
             line.idle.clear()
             line.news.set()
 
@@ -116,7 +116,7 @@ class StatusWriter:
         """Write until the newest is through; whether the pod is still there."""
         failures = 0
         while not line.dropped and (changes := patch(line.written, line.wanted)):
-            meta, wanted = line.pod.metadata, line.wanted
+            meta = line.pod.metadata
             body = {"metadata": {"uid": meta.uid}, "status": changes}
             try:
                 answer = await self._client.patch(
@@ -132,11 +132,21 @@ class StatusWriter:
                     _log.warning("status of pod %s: %s", meta.key, error)
             else:
                 failures = 0
-                line.written = wanted
-                line.version = _version(answer["metadata"]["resourceVersion"])
+                _take(line, answer, changes)
                 continue
             await self._clock.sleep(_BACKOFF.delay(failures, self._random))
         return not line.dropped
+
+
+def _take(line: _Line, answer: Object, changes: Object) -> None:
+    """What the API holds after `changes`: somebody else may have written just before or since.
+    What it keeps in another form than it was said in, is taken as said."""
+    version = _version(answer["metadata"]["resourceVersion"])
+    if version <= line.version:
+        return  # News of a later write was faster.
+    line.written, line.version = answer.get("status") or {}, version
+    if patch(line.written, line.wanted) == changes:
+        line.written = line.wanted
 
 
 def _version(text: str) -> int:

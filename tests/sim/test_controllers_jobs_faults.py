@@ -86,6 +86,19 @@ def test_54870_restarts_in_place_count_and_end_the_job() -> None:
     run_simulation(scenario, seed=1, nodes=2)
 
 
+def test_restarts_of_init_containers_count_too() -> None:
+    async def scenario(cluster: Simulation) -> None:
+        body = script("exit 0", policy="OnFailure", backoffLimit=2)
+        container = body["spec"]["template"]["spec"]["containers"][0]
+        first = container | {"name": "first", "command": ["sh", "-c", "exit 1"]}
+        body["spec"]["template"]["spec"]["initContainers"] = [first]
+        await cluster.client.create(JOB, body)
+        done = await simulated_end(cluster, "Failed")
+        assert reason(done, "Failed") == "BackoffLimitExceeded"
+
+    run_simulation(scenario, seed=1, nodes=1)
+
+
 def test_67848_without_a_retry_there_is_exactly_one_attempt() -> None:
     """kubernetes/kubernetes#67848."""
 
@@ -130,6 +143,18 @@ def no_more_than(most: int) -> Callable[[World], None]:
         assert len(running) <= most, f"{len(running)} pods at revision {world.revision}"
 
     return check
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_doubled_requests_make_no_double_counts(seed: int) -> None:
+    async def scenario(cluster: Simulation) -> None:
+        body = script("sleep 1; exit 0", completions=9, parallelism=3, completionMode="Indexed")
+        await cluster.client.create(JOB, body)
+        done = await simulated_end(cluster, "Complete")
+        assert (done["status"]["succeeded"], done["status"]["completedIndexes"]) == (9, "0-8")
+        assert "failed" not in done["status"]
+
+    run_simulation(scenario, seed=seed, nodes=2, faults=Faults(doubled=0.2, delay_seconds=0.3))
 
 
 LOSSY = Faults(lost_request=0.05, lost_response=0.05, delay_seconds=0.2, conflict=0.05)

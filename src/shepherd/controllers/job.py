@@ -25,11 +25,11 @@ from shepherd.controllers.job_plan import (
     scaling,
     verdict,
 )
-from shepherd.controllers.job_pods import TRACKING, UNTRACK, tracked
+from shepherd.controllers.job_pods import TRACKING, UNTRACK, restarts, tracked
 from shepherd.controllers.job_status import Account, account, status_json
 from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
 from shepherd.controllers.pod_control import PodControl
-from shepherd.controllers.pods import relevant, restarts
+from shepherd.controllers.pods import relevant
 from shepherd.lib.clock import Clock
 from shepherd.lib.tasks import all_of
 

@@ -20,6 +20,7 @@ from shepherd.controllers.job_pods import (
     index_of,
     new_pod,
     replaced_when_failed,
+    restarts,
     terminating,
     tracked,
 )
@@ -193,13 +194,8 @@ def _restarted_too_often(seen: Seen) -> bool:
     spec = seen.job.spec
     if (spec.template.get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
-    restarts = sum(
-        status.restart_count
-        for pod in seen.pods
-        if pod.status.phase in ("Pending", "Running")
-        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    )
-    return restarts >= max(spec.backoff_limit, 1)
+    count = sum(restarts(pod) for pod in seen.pods if not pod.finished)
+    return count >= max(spec.backoff_limit, 1)
 
 
 def deadline(job: Job, now: float) -> float | None:

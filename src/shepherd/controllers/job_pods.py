@@ -52,6 +52,13 @@ def terminating(pod: Pod) -> bool:
     return bool(pod.metadata.deletion_timestamp) and not pod.finished
 
 
+def restarts(pod: Pod) -> int:
+    """Of all its containers, those that run before the main ones included."""
+    status = pod.status
+    every = (*status.init_container_statuses, *status.container_statuses)
+    return sum(container.restart_count for container in every)
+
+
 def replaced_when_failed(spec: JobSpec) -> bool:
     """A pod is replaced once it has failed, not as soon as it is terminating."""
     return spec.pod_replacement_policy == "Failed" or spec.pod_failure_policy is not None

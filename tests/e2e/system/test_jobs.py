@@ -88,3 +88,19 @@ def test_a_cron_job_starts_one_by_itself_and_one_by_hand(scratch: Program) -> No
         return bool(status.get("lastScheduleTime") and status.get("lastSuccessfulTime"))
 
     eventually(done, what="a job of the schedule")
+
+
+def test_a_job_goes_on_when_the_program_was_killed(scratch: Program) -> None:
+    create(scratch, job("work", "sleep 2", completions=4, parallelism=2))
+
+    def half_done() -> bool:
+        status = scratch.get("-n", "scratch", "job", "work")["status"]
+        return bool(status.get("succeeded"))
+
+    eventually(half_done, what="the first pods' end")
+    scratch.kill()
+    scratch.start().wait_ready()
+    status = wait(scratch, "work", "complete")
+    assert status["succeeded"] == 4
+    assert "failed" not in status
+    assert len(scratch.get("-n", "scratch", "pods")["items"]) == 4

@@ -1,5 +1,6 @@
 """CEL, the Common Expression Language, as Kubernetes speaks it.
 
-`expressions` compiles and evaluates; `library` adds the functions that Kubernetes adds. Rules of
-custom resources, conditions of webhooks and admission policies are written in it.
+Rules of custom resources, conditions of webhooks and admission policies are written in it.
+`expressions` compiles and evaluates; `library` has the functions that Kubernetes adds; `estimate`
+tells what does not fit a schema and what an expression can cost, and `budget` holds it to that.
 """

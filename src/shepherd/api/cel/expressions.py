@@ -37,6 +37,8 @@ do at any length."""
 _LOOPS = re.compile(
     r"\.\s*(all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(|\b(sets|lists)\s*\."
 )
+_MAKES_MAPS = re.compile(r"\.\s*transformMap(Entry)?\s*\(")
+_INSERT, _OWN_INSERT = b"cel.@mapInsert", b"any_map_insert"
 _OPTIONAL = re.compile(r"\.\s*validate\s*\(|\bformat\.named\s*\(")
 
 
@@ -129,10 +131,23 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
         raise CelError(f"an expression may not be longer than {MAX_LENGTH} bytes")
     text = outside(text, lambda part: _RENAMED.sub(_renamed, part))
     text = as_maps(_taking_first(text))
+    environment = _environment(variables)
     try:
-        return Expression(_environment(variables).compile(text), text)
+        if _MAKES_MAPS.search(blanked(text)):
+            return Expression(_with_own_insert(environment, text), text)
+        return Expression(environment.compile(text), text)
     except RuntimeError as error:
         raise CelError(f"compilation failed: {_plain(str(error))}") from None
+
+
+def _with_own_insert(environment: "cel.Env", text: str) -> "cel.Expression":
+    """An expression that inserts into maps, which the library can write out and cannot run: there,
+    another name of the same length takes the place of that function's.
+
+    Types are not checked then. Raises RuntimeError.
+    """
+    written = environment.compile(text, disable_check=True).serialize()
+    return environment.deserialize(written.replace(_INSERT, _OWN_INSERT))
 
 
 class Rule:

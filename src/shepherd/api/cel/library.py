@@ -17,6 +17,7 @@ from shepherd.api.quantity import NANO, Quantity, QuantityError, parse_quantity
 
 _LONGEST_SEARCH = 1024 * 1024
 _LONGEST_RANGE = 10_000
+_LARGEST_MAP = 1000
 _QUANTITY, _URL, _VERSION = "@quantity", "@url", "@semver"
 
 
@@ -54,6 +55,19 @@ def _range(end: int) -> list[int]:
     if end > _LONGEST_RANGE:
         raise ValueError(f"lists.range goes to {_LONGEST_RANGE} at most")
     return list(range(end))
+
+
+def _insert(target: Any, key: Any, value: Any) -> Any:
+    return _merged(target, {key: value})
+
+
+def _merged(target: Any, more: Any) -> Any:
+    if len(target) + len(more) > _LARGEST_MAP:  # each step copies the whole map
+        raise ValueError(f"transformMap makes maps of {_LARGEST_MAP} entries at most")
+    for key in more:
+        if key in target:
+            raise ValueError(f"insert failed: key {key!r} already exists")
+    return target | more
 
 
 def _index_of(value: Any, item: Any, start: int = 0) -> int:
@@ -226,6 +240,8 @@ def _global(call: Callable[..., Any], *takes: str, answers: str) -> tuple[Functi
 
 _IN_TEXTS = ("string string", "string string int")
 _IN_LISTS = ("list bool", "list double", "list int", "list list", "list map", "list string")
+_KEYS = ("bool", "int", "string")
+_VALUES = ("bool", "double", "int", "list", "map", "string")
 _EQUAL = ("bool bool", "double double", "int int", "string string", "map map")
 
 FUNCTIONS: dict[str, tuple[Function, ...]] = (
@@ -236,6 +252,10 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = (
         "max": _one(_extreme(max), "list", "dyn"),
         "any_range": _global(_range, "int", answers="ints"),
         "includes": _overloads(_includes, *_IN_LISTS, *_EQUAL, answers="bool"),
+        "any_map_insert": (
+            *_global(_insert, *(f"map {k} {v}" for k in _KEYS for v in _VALUES), answers="map"),
+            *_global(_merged, "map map", answers="map"),
+        ),
         "any_indexOf": _overloads(_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
         "any_lastIndexOf": _overloads(_last_index_of, *_IN_TEXTS, *_IN_LISTS, answers="int"),
         "find": _one(_find, "string string", "string"),

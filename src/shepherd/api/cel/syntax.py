@@ -86,8 +86,10 @@ def read_tree(written: bytes) -> Tree:
     types: dict[int, str] = {}
     positions: dict[int, int] = {}
     root = Node(0)
-    for number, wire in wires(_bytes(_fields(written).get(2, b""))):  # in a protobuf Any
-        match number:
+    envelope = _fields(written)  # a protobuf Any
+    checked = _text(envelope[1]).endswith("CheckedExpr")
+    for number, wire in wires(_bytes(envelope.get(2, b""))):
+        match number if checked else number + 2:
             case 3:
                 entry = _fields(wire)
                 types[_int(entry.get(1, 0))] = _type(entry.get(2, b""))

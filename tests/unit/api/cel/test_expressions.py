@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shepherd.api.cel.expressions import CelError, compile_expression
+from shepherd.api.cel.shapes import measured
 
 VALUE = {"l": [3, 1, 2, 1], "s": "abc123def45", "m": {"a": 1, "b": 2}}
 ANSWERS: list[tuple[str, Any]] = [
@@ -51,6 +54,9 @@ ANSWERS: list[tuple[str, Any]] = [
     ("url('https://a.b:80/p?x=1&x=2').getQuery()['x'][1]", "2"),
     ("[1, 2].exists(i, v, i == 0 && v == 1)", True),
     ("self.l.transformList(i, v, v * i)", [0, 1, 4, 3]),
+    ("self.m.transformMap(k, v, v * 2)", {"a": 2, "b": 4}),
+    ("self.m.transformMap(k, v, v > 1, k)", {"b": "b"}),
+    ("self.m.transformMapEntry(k, v, {string(v): k})", {"1": "a", "2": "b"}),
     ("math.greatest(1, 2)", 2),
     ("sets.contains([1, 2], [1])", True),
     ("jsonpatch.escapeKey('a/b~c')", "a~1b~0c"),
@@ -69,6 +75,8 @@ WRONG = [
     ("semver('1.0')", "not a semantic version"),
     ("quantity('x')", "quantit"),
     ("self.nope", "no such key: nope"),
+    ("self.m.transformMapEntry(k, v, {'x': k})", "key 'x' already exists"),
+    ("lists.range(2000).transformMap(i, v, v)", "1000 entries at most"),
     ("[].max()", "min/max called on empty list"),
     ("lists.range(100000000).size() > 0", "goes to 10000 at most"),
     ("self.l.all(a, self.l.all(b, lists.range(2000).all(c, true)))", "budget exceeded"),
@@ -84,3 +92,24 @@ def test_an_evaluation_that_fails_says_why(text: str, cause: str) -> None:
 def test_an_expression_that_cannot_be_compiled_says_where() -> None:
     with pytest.raises(CelError, match=r"1:9: undeclared reference to 'other'"):
         compile_expression("self == other", ("self",))
+
+
+_TOKENS = [
+    "self", ".l", ".m", "[0]", "[?0]", ".?a", "(", ")", "{", "}", "[", "]", "+", "==", "&&", "? :",
+    "'", '"', "'a'", "1", "-1.5", "\\", "\n", "r'", "b'", ".all(x, ", ".transformMap(k, v, ", ", ",
+    ".validate(", "format.named(", "Object", "JSONPatch{op:", "Object.spec{a:", ".indexOf(",
+    "\x00", "é",
+    "lists.range(", ".matches('(')", "has(", "cel.bind(x, 1, ", "type(", "null",
+    "in",
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(_TOKENS), max_size=12).map("".join) | st.text(max_size=30))
+def test_whatever_is_written_is_an_expression_or_an_error(text: str) -> None:
+    try:
+        expression = compile_expression(text, ("self",))
+        expression.estimate({"self": measured(VALUE)})
+        expression.evaluate({"self": VALUE})
+    except CelError:
+        pass

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from urllib.parse import unquote, urlsplit
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from shepherd.lib.duplex import READ_BYTES, SocketDuplex
 from shepherd.lib.http import Handler, Request, Response, Takeover, User, parse_query
@@ -32,6 +33,19 @@ HEADERS_LIMIT = 128
 _PAUSE_AT = 16 * 1024
 """Bytes that wait to be sent below which no transport makes its writer wait (asyncio: a quarter of
 the 64 KiB at which it begins to)."""
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """A request that is no HTTP is its sender's mistake, worth a line and no traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, HttpProcessingError):
+        return True
+    log.info("%s: %s", record.getMessage(), " ".join(str(error).split())[:200])
+    return False
+
+
+_aiohttp_log = logging.getLogger("shepherd.httpd.aiohttp")
+_aiohttp_log.addFilter(_is_ours)
 
 Streamed = Callable[[str, str], bool]
 
@@ -98,6 +112,7 @@ class _Connections(web.Server):
         super().__init__(
             self._answer,
             access_log=None,
+            logger=_aiohttp_log,
             max_line_size=LINE_LIMIT,
             max_field_size=LINE_LIMIT,
             max_headers=HEADERS_LIMIT,

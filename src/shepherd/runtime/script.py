@@ -1,19 +1,23 @@
-"""The little shell of hollow containers: `echo`, `sleep` and `exit`, in virtual time.
+"""The little shell of hollow containers: `echo`, `sleep`, `exit`, `true`, `false`, in virtual time.
 
 A hollow container does what its command says as far as this goes: `sh -c 'echo hi; sleep 2; exit
-3'`. Words that are unknown take no time and do nothing; a command that is no `sh -c` runs for ever.
+3'`, or one of these words alone. In a script, words that are unknown take no time and do nothing; a
+command that is unknown runs for ever.
 """
 
 import asyncio
 import shlex
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shepherd.lib.clock import Clock
 from shepherd.runtime.base import OutputName
 
 FOREVER = float("inf")
+_COMMANDS = ("echo", "sleep", "true", "false")
+"""Those that are programs too, so that a container may run them without a shell."""
+_JOINTS = ";&\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +33,26 @@ class Outcome:
 
 def foresee(command: Sequence[str]) -> Outcome:
     """The outcome of a command line, e.g. ["sh", "-c", "sleep 1; exit 2"]."""
-    if len(command) >= 3 and command[0].rsplit("/", 1)[-1] == "sh" and command[1] == "-c":
+    name = command[0].rsplit("/", 1)[-1] if command else ""
+    if name == "sh" and len(command) >= 3 and command[1] == "-c":
         return foresee_script(command[2])
+    if name in _COMMANDS:
+        return foresee_script(shlex.join((name, *command[1:])))
     return Outcome((), FOREVER, 0)
 
 
 def foresee_script(script: str) -> Outcome:
     """The outcome of steps that `;`, `&&` or line ends part."""
+    try:
+        steps = list(_steps(script))
+    except ValueError:  # a quotation that nobody closes
+        return Outcome(((0.0, "sh: syntax error: unterminated quoted string"),), 0.0, 2)
     lines: list[tuple[float, str]] = []
     seconds, exit_code = 0.0, 0
-    for step in script.replace("&&", ";").replace("\n", ";").split(";"):
-        words = shlex.split(step)
-        if not words:
+    for joint, (name, *arguments) in steps:
+        if joint == "&&" and exit_code:
             continue
-        name, arguments = words[0], words[1:]
+        exit_code = int(name == "false")
         if name == "echo":
             lines.append((seconds, " ".join(arguments)))
         elif name == "sleep" and arguments:
@@ -51,6 +61,20 @@ def foresee_script(script: str) -> Outcome:
             exit_code = int(arguments[0]) if arguments and arguments[0].isdecimal() else 0
             break
     return Outcome(tuple(lines), seconds, exit_code)
+
+
+def _steps(script: str) -> Iterator[tuple[str, list[str]]]:
+    """The steps of a script: what joins each to the one before, and its words."""
+    lexer = shlex.shlex(script, posix=True, punctuation_chars=_JOINTS)
+    lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
+    joint, words = ";", list[str]()
+    for token in (*lexer, ";"):
+        if token and set(token) <= set(_JOINTS):
+            if words:
+                yield joint, words
+                joint, words = token[:2], []
+        else:
+            words.append(token)
 
 
 def _seconds(text: str) -> float:

@@ -121,3 +121,8 @@ def test_what_comes_from_a_config_map_is_taken_as_it_is() -> None:
     lookup: Lookup = {Reference("ConfigMap", "default", "c"): {"X": b"$(A)", "A": b"1"}}
     found = build({"envFrom": [{"configMapRef": {"name": "c"}}]}, lookup)
     assert found.variables == {"X": "$(A)", "A": "1"}
+
+
+def test_a_text_of_many_references_without_an_end_stays_as_it_is() -> None:
+    assert expand("$(" * 500_000, {}) == "$(" * 500_000
+    assert expand("$(A)$$(A)$$ $(A $$", {"A": "1"}) == "1$(A)$ $(A $"

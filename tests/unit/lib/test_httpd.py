@@ -267,7 +267,9 @@ async def test_what_is_not_http_gets_a_400() -> None:
         b"GET /\x00\xff HTTP/1.1\r\n",
     ],
 )
-async def test_a_head_that_is_too_long_or_malformed_gets_a_4xx(head: bytes) -> None:
+async def test_a_head_that_is_too_long_or_malformed_gets_a_4xx(
+    head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving(echo) as (url, server), aiohttp.ClientSession() as session:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(head + b"\r\n")
@@ -275,6 +277,7 @@ async def test_a_head_that_is_too_long_or_malformed_gets_a_4xx(head: bytes) -> N
         writer.close()
         async with session.get(url) as answer:
             assert answer.status == 200
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
 async def test_a_header_that_is_no_utf8_arrives_as_text_that_can_be_written() -> None:

@@ -163,3 +163,12 @@ def test_scripts_are_foreseen() -> None:
     assert (outcome.seconds, outcome.exit_code) == (2.0, 9)
     assert foresee(["sh", "-c", "sleep infinity"]).seconds == float("inf")
     assert foresee([]).seconds == float("inf")
+    assert foresee(["/bin/echo", "a;", "b"]).lines == ((0.0, "a; b"),)
+    assert foresee(["sleep", "3"]).seconds == 3.0
+    assert (foresee(["true"]).exit_code, foresee(["false"]).exit_code) == (0, 1)
+    assert foresee(["sh", "-c", "false; true"]).exit_code == 0
+    assert foresee(["sh", "-c", "false && true; "]).exit_code == 1
+    assert foresee(["sh", "-c", "echo 'a;b' \"c && d\";\n\n#x"]).lines == ((0.0, "a;b c && d"),)
+    assert foresee(["sh", "-c", "echo 'a"]).exit_code == 2
+    assert foresee(["sh", "-c", ""]) == foresee(["true"])
+    assert foresee(["nginx"]).seconds == float("inf")

@@ -88,3 +88,12 @@ def test_a_message_that_never_ends_is_refused() -> None:
     parts = masked(CONTINUATION, bytes(1 << 20), final=False) * 8
     with pytest.raises(WebSocketError):
         parser.feed(parts)
+
+
+def test_a_message_in_very_many_parts_comes_out_whole() -> None:
+    parts = 50_000
+    data = masked(BINARY, b"", final=False)
+    data += (
+        masked(CONTINUATION, b"", final=False) + masked(CONTINUATION, b"x", final=False)
+    ) * parts
+    assert fed(data + masked(CONTINUATION, b"!"), 1 << 20) == [Message(BINARY, b"x" * parts + b"!")]

@@ -282,6 +282,13 @@ async def test_a_mutation_that_fails_refuses_the_write(api: Any) -> None:
     assert status["message"] == ("policy 'p' with binding 'p-b' denied request: no such key: none")
 
 
+@pytest.mark.parametrize("expression", ["[1]", "dyn(1)", "[JSONPatch{op: 'none', path: '/a'}]"])
+async def test_a_patch_that_is_none_refuses_the_write(api: Any, expression: str) -> None:
+    await policy(api, mutations=[patch(expression)])
+    status = await api.fails(403, "POST", MAPS, config())
+    assert "policy 'p' with binding 'p-b' denied request: JSON Patch: " in status["message"]
+
+
 async def test_policies_judge_no_policies(api: Any) -> None:
     """So one that refuses everything can be removed."""
     everything = RULE | {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}

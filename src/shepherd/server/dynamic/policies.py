@@ -4,7 +4,8 @@ Source: "Validating Admission Policy" and "Mutating Admission Policy" in the doc
 apiserver pkg/admission/plugin/policy.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,7 @@ class Policy:
 
     async def uses(
         self, subject: Subject, resource: Resource
-    ) -> AsyncIterator[tuple[Binding, Evaluation]]:
+    ) -> AsyncGenerator[tuple[Binding, Evaluation], None]:
         """Its expressions for each binding and parameter. Raises RefusedError for a binding that
         cannot be used, unless failures are ignored."""
         for binding in self._bindings:
@@ -125,10 +126,11 @@ class ValidatingPolicy(Policy):
     async def validate(self, subject: Subject, resource: Resource) -> None:
         """Raises ApiError for a write that it refuses."""
         try:
-            async for binding, evaluation in self.uses(subject, resource):
-                for validation in self.spec.get("validations") or ():
-                    await self._apply(subject, binding, evaluation, validation)
-                await self._annotate(binding, evaluation)
+            async with aclosing(self.uses(subject, resource)) as uses:
+                async for binding, evaluation in uses:
+                    for validation in self.spec.get("validations") or ():
+                        await self._apply(subject, binding, evaluation, validation)
+                    await self._annotate(binding, evaluation)
         except RefusedError as refused:
             raise refused.error(subject, f"ValidatingAdmissionPolicy '{self.name}'") from None
 
@@ -189,8 +191,9 @@ class MutatingPolicy(Policy):
             return False
         before = subject.asked.obj
         try:
-            async for binding, evaluation in self.uses(subject, resource):
-                await self._apply(subject, resource, binding, evaluation)
+            async with aclosing(self.uses(subject, resource)) as uses:
+                async for binding, evaluation in uses:
+                    await self._apply(subject, resource, binding, evaluation)
         except RefusedError as refused:
             raise refused.error(subject, f"policy '{self.name}'", bare=True) from None
         return subject.asked.obj != before
@@ -215,6 +218,13 @@ class MutatingPolicy(Policy):
             await subject.rewrite(resource, checked)
 
 
+def _tests(operations: Any) -> bool:
+    """Whether a patch has operations that may fail by design."""
+    return isinstance(operations, list) and any(
+        isinstance(one, dict) and one.get("op") == "test" for one in operations
+    )
+
+
 async def _mutated(
     mutation: Object, present: Object, evaluation: Evaluation, resource: Resource
 ) -> Object:
@@ -224,7 +234,7 @@ async def _mutated(
         try:
             patched: Object = json_patch(present, operations)
         except errors.ApiError as error:
-            if any(one.get("op") == "test" for one in operations):
+            if _tests(operations):
                 return present  # a test that fails means that nothing is to be done
             raise CelError(f"JSON Patch: {error}") from None
         return patched

@@ -83,7 +83,7 @@ class DaemonSetController:
     async def reconcile(self, key: str) -> float | None:
         daemon_set = self._sets.informer.get(key)
         if daemon_set is None or daemon_set.metadata.deletion_timestamp:
-            return None
+            return None  # Its pods are the garbage collector's.
         meta, selector = daemon_set.metadata, selector_of(daemon_set.spec.selector)
         revisions = await self._history.owned(meta, selector)
         present, collisions = await self._history.keep(

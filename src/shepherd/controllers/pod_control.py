@@ -15,6 +15,8 @@ from shepherd.lib.tasks import all_of
 
 T = TypeVar("T")
 
+_MAX_BATCH = 500
+
 
 async def slow_start(items: Sequence[T], act: Callable[[T], Coroutine[Any, Any, None]]) -> None:
     """Act on all items, in batches that double as long as all goes well, so that a quota or an
@@ -23,7 +25,7 @@ async def slow_start(items: Sequence[T], act: Callable[[T], Coroutine[Any, Any, 
     while done < len(items):
         await all_of(act(item) for item in items[done : done + batch])
         done += batch
-        batch *= 2
+        batch = min(2 * batch, _MAX_BATCH)
 
 
 def terminating(error: Exception) -> bool:

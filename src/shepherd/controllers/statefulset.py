@@ -28,6 +28,8 @@ from shepherd.lib.clock import Clock
 from shepherd.lib.tasks import all_of
 
 _REVISION_HASH = "controller.kubernetes.io/hash"
+_BURST = 500
+"""Pods deleted in one go."""
 
 
 class StatefulSetController:
@@ -86,7 +88,7 @@ class StatefulSetController:
     async def reconcile(self, key: str) -> float | None:
         stateful_set = self.sets.informer.get(key)
         if stateful_set is None or stateful_set.metadata.deletion_timestamp:
-            return None
+            return None  # Its pods are the garbage collector's.
         return await _Reconcile(self, stateful_set).step()
 
 
@@ -139,7 +141,7 @@ class _Reconcile:
         try:
             await all_of(self._keep_identity(scene, n, pod) for n, pod in scene.pods.items())
             await slow_start(todo.create, lambda ordinal: self._create(scene, ordinal))
-            await all_of(self._delete(pod) for pod in todo.delete)
+            await all_of(self._delete(pod) for pod in todo.delete[:_BURST])
             waits = await all_of(self._replace(pod) for pod in todo.failed)
         except (ApiError, ConnectionError) as error:
             return error, None

@@ -57,7 +57,7 @@ class Scene:
         return range(spec.ordinals.start, spec.ordinals.start + spec.replicas)
 
     @property
-    def outdated_from(self) -> int:
+    def update_from(self) -> int:
         """The first number whose pod is to have the present template."""
         strategy = self.stateful_set.spec.update_strategy
         partition = strategy.rolling_update.partition if self.rolling else 0
@@ -74,7 +74,7 @@ class Scene:
 
     def target(self, ordinal: int) -> str:
         """The revision that a pod of that number is made from now."""
-        return self.update if ordinal >= self.outdated_from else self.current
+        return self.update if ordinal >= self.update_from else self.current
 
     def condemned(self) -> list[Pod]:
         """Pods beyond the wanted numbers, highest first."""
@@ -96,13 +96,11 @@ class Scene:
         may be catching up with the others."""
         if not self.rolling or self.serves(pod) or revision_of(pod) == self.target(ordinal):
             return False
-        return never_ready(pod) or (self.parallel and ordinal >= self.outdated_from)
+        return never_ready(pod) or (self.parallel and ordinal >= self.update_from)
 
 
 def plan(scene: Scene) -> Plan:
-    """What to do now. A set that is being deleted is left to the garbage collector."""
-    if scene.stateful_set.metadata.deletion_timestamp:
-        return Plan()
+    """What to do now."""
     return _all_at_once(scene) if scene.parallel else _in_order(scene)
 
 
@@ -163,7 +161,7 @@ def _update(scene: Scene) -> Plan:
     outdated = [
         scene.pods[ordinal]
         for ordinal in reversed(serving)
-        if ordinal >= scene.outdated_from and revision_of(scene.pods[ordinal]) != scene.update
+        if ordinal >= scene.update_from and revision_of(scene.pods[ordinal]) != scene.update
     ]
     return Plan(delete=outdated[: max(0, max_unavailable(scene.stateful_set) - missing)])
 

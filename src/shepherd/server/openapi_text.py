@@ -8,6 +8,7 @@ _KIND = {
     "kind": "What the object is.",
     "metadata": "The object's name, labels and history.",
 }
+_BINDING = _KIND | {"roleRef": "The role; can't change.", "subjects": "To whom it is given."}
 _SPEC = _KIND | {"spec": "What is wanted.", "status": "What is the case; the cluster writes it."}
 
 DESCRIPTIONS: dict[str, dict[str, str]] = {
@@ -194,4 +195,187 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "observedGeneration": "The generation that this status speaks of.",
         "conditions": "Available, Progressing, ReplicaFailure.",
     },
+    "apps.v1.StatefulSet": _SPEC
+    | {"": "Keeps a number of pods with names, addresses and volumes that stay their own."},
+    "apps.v1.StatefulSetSpec": {
+        "replicas": "How many pods; 1 by default.",
+        "selector": "Which pods are its own; must fit the template's labels; can't change.",
+        "serviceName": "The headless Service that gives the pods their DNS names.",
+        "template": "What its pods look like.",
+        "volumeClaimTemplates": "Claims that each pod gets for itself.",
+        "podManagementPolicy": "OrderedReady (the default): one after the other; or Parallel.",
+        "updateStrategy": "RollingUpdate (the default), or OnDelete: only what is deleted is new.",
+        "minReadySeconds": "How long a pod must be ready to count as available.",
+        "revisionHistoryLimit": "How many old revisions to keep; 10 by default.",
+        "ordinals": "Where the numbers of the pods begin.",
+        "persistentVolumeClaimRetentionPolicy": "What becomes of the claims of pods that go.",
+    },
+    "apps.v1.DaemonSet": _SPEC | {"": "Keeps a pod running on each node that fits."},
+    "apps.v1.DaemonSetSpec": {
+        "selector": "Which pods are its own; must fit the template's labels; can't change.",
+        "template": "What its pods look like; its selectors and tolerations choose the nodes.",
+        "updateStrategy": "RollingUpdate (the default), or OnDelete: only what is deleted is new.",
+        "minReadySeconds": "How long a pod must be ready to count as available.",
+        "revisionHistoryLimit": "How many old revisions to keep; 10 by default.",
+    },
+    "apps.v1.ControllerRevision": _KIND
+    | {
+        "": "An earlier template of a StatefulSet or DaemonSet, to go back to.",
+        "data": "The template.",
+        "revision": "Counts the templates.",
+    },
+    "core.v1.ReplicationController": _SPEC
+    | {"": "Keeps a number of like pods running. Deployments have taken its place."},
+    "batch.v1.Job": _SPEC | {"": "Runs pods until enough of them have succeeded."},
+    "batch.v1.JobSpec": {
+        "template": "What its pods look like.",
+        "completions": "How many pods must succeed.",
+        "parallelism": "How many pods may run at once; 1 by default.",
+        "completionMode": "NonIndexed (the default), or Indexed: each pod has a number.",
+        "backoffLimit": "How many failures are borne; 6 by default.",
+        "backoffLimitPerIndex": "How many failures of each index are borne.",
+        "maxFailedIndexes": "How many indexes may fail.",
+        "activeDeadlineSeconds": "How long it may take at all.",
+        "ttlSecondsAfterFinished": "How long it is kept once it has ended; for ever if absent.",
+        "suspend": "Run no pods for now.",
+        "podFailurePolicy": "What the failures of pods mean, by exit code and condition.",
+        "podReplacementPolicy": "Whether a pod is replaced when it ends, or only once it failed.",
+        "successPolicy": "When it counts as succeeded before all its pods have.",
+        "selector": "Which pods are its own; made by the server.",
+        "manualSelector": "Take the selector as it is written.",
+        "managedBy": "Which controller sees to it, if not the built-in one.",
+    },
+    "batch.v1.CronJob": _SPEC | {"": "Makes Jobs at the times of a schedule."},
+    "batch.v1.CronJobSpec": {
+        "schedule": "When, as in crontab: `*/5 * * * *`, @hourly.",
+        "timeZone": "Of the schedule, such as Europe/Berlin; that of the server if empty.",
+        "jobTemplate": "What its Jobs look like.",
+        "concurrencyPolicy": "While one runs: Allow (the default), Forbid or Replace.",
+        "startingDeadlineSeconds": "How late a Job may begin; then it is left out.",
+        "suspend": "Make no Jobs for now.",
+        "successfulJobsHistoryLimit": "How many Jobs that succeeded to keep; 3 by default.",
+        "failedJobsHistoryLimit": "How many Jobs that failed to keep; 1 by default.",
+    },
+    "policy.v1.PodDisruptionBudget": _SPEC
+    | {"": "Limits how many pods of a group may be evicted at once."},
+    "policy.v1.PodDisruptionBudgetSpec": {
+        "selector": "The group.",
+        "minAvailable": "How many must stay; a number or percentage.",
+        "maxUnavailable": "How many may be missing; a number or percentage.",
+        "unhealthyPodEvictionPolicy": "IfHealthyBudget (the default), or AlwaysAllow.",
+    },
+    "core.v1.ServiceAccount": _KIND
+    | {
+        "": "Whom pods are towards the API.",
+        "imagePullSecrets": "Secrets that its pods get, with credentials of image registries.",
+        "automountServiceAccountToken": "Whether its pods find a token in their files.",
+        "secrets": "Secrets that its pods may use.",
+    },
+    "core.v1.Event": _KIND
+    | {
+        "": "Something that happened to an object. Kept for an hour.",
+        "involvedObject": "The object.",
+        "reason": "What happened, in one word.",
+        "message": "What happened.",
+        "type": "Normal or Warning.",
+        "count": "How often.",
+        "firstTimestamp": "When first.",
+        "lastTimestamp": "When last.",
+        "source": "Who saw it.",
+    },
+    "core.v1.Endpoints": _KIND
+    | {
+        "": "The addresses of a Service. EndpointSlices have taken its place.",
+        "subsets": "Addresses and the ports that all of them have.",
+    },
+    "discovery.v1.EndpointSlice": _KIND
+    | {
+        "": "Some of the addresses to which a Service leads.",
+        "addressType": "IPv4, IPv6 or FQDN; can't change.",
+        "endpoints": "The addresses, each with its conditions.",
+        "ports": "Ports of each of them.",
+    },
+    "discovery.v1.Endpoint": {
+        "addresses": "Of one pod.",
+        "conditions": "Whether it is ready, serving, terminating.",
+        "nodeName": "The node it runs on.",
+        "targetRef": "The pod.",
+    },
+    "core.v1.Binding": _KIND | {"": "Puts a pod on a node, once.", "target": "The node."},
+    "core.v1.ComponentStatus": _KIND | {"": "How a part of the server is. Deprecated."},
+    "coordination.v1.Lease": _KIND
+    | {"": "Who holds something, and until when: nodes show by one that they live."},
+    "coordination.v1.LeaseSpec": {
+        "holderIdentity": "Who holds it.",
+        "leaseDurationSeconds": "How long it holds after it was renewed.",
+        "acquireTime": "When the holder got it.",
+        "renewTime": "When the holder renewed it last.",
+        "leaseTransitions": "How often the holder changed.",
+    },
+    "scheduling.v1.PriorityClass": _KIND
+    | {
+        "": "How important pods are that name it.",
+        "value": "More is more important; can't change.",
+        "globalDefault": "Holds for pods that name none.",
+        "preemptionPolicy": "PreemptLowerPriority (the default) or Never.",
+        "description": "When to use it.",
+    },
+    "apiextensions.v1.CustomResourceDefinition": _SPEC | {"": "Makes the server serve a new kind."},
+    "apiextensions.v1.CustomResourceDefinitionSpec": {
+        "group": "The group of the kind; can't change.",
+        "names": "What the kind is called; can't change.",
+        "scope": "Namespaced or Cluster; can't change.",
+        "versions": "The forms in which it is served, each with its schema.",
+        "conversion": "How one version becomes another: None, or by a webhook.",
+    },
+    "apiextensions.v1.CustomResourceDefinitionVersion": {
+        "name": "Such as v1 or v1beta1.",
+        "served": "Whether the API serves it.",
+        "storage": "Whether objects are stored in it; true for exactly one.",
+        "schema": "What its objects look like; other fields are dropped.",
+        "subresources": "Whether it has status and scale of their own.",
+        "additionalPrinterColumns": "Columns of `kubectl get`.",
+        "selectableFields": "Fields that field selectors may name.",
+        "deprecated": "Warn whoever uses it.",
+        "deprecationWarning": "What to tell them.",
+    },
+    "rbac.v1.Role": _KIND | {"": "What one may do in a namespace.", "rules": "All that it may."},
+    "rbac.v1.ClusterRole": _KIND
+    | {
+        "": "What one may do in any namespace, and beyond them.",
+        "rules": "All that it may.",
+        "aggregationRule": "Take in the rules of other roles.",
+    },
+    "rbac.v1.RoleBinding": _BINDING | {"": "Gives a role to some, in a namespace."},
+    "rbac.v1.ClusterRoleBinding": _BINDING | {"": "Gives a role to some, everywhere."},
+    "rbac.v1.PolicyRule": {
+        "apiGroups": "Of the resources; `*` is all, the empty text the core.",
+        "resources": "Such as pods or deployments/scale; `*` is all.",
+        "resourceNames": "Only these objects, if there are any here.",
+        "verbs": "What may be done: get, list, watch, create, update, patch, delete; `*` is all.",
+        "nonResourceURLs": "Other paths, such as /healthz; only in a ClusterRole.",
+    },
+    "certificates.v1.CertificateSigningRequest": _SPEC
+    | {"": "Asks for a certificate; issued once someone approves."},
+    "admissionregistration.v1.ValidatingWebhookConfiguration": _KIND
+    | {"": "Asks webhooks whether writes are right.", "webhooks": "Whom to ask, and of what."},
+    "admissionregistration.v1.MutatingWebhookConfiguration": _KIND
+    | {"": "Lets webhooks change what is written.", "webhooks": "Whom to ask, and of what."},
+    "admissionregistration.v1.ValidatingAdmissionPolicy": _SPEC
+    | {"": "Rules in CEL that writes must meet, where a binding makes them hold."},
+    "admissionregistration.v1.ValidatingAdmissionPolicyBinding": _KIND
+    | {"": "Makes a ValidatingAdmissionPolicy hold.", "spec": "Which, for what, how strictly."},
+    "admissionregistration.v1.MutatingAdmissionPolicy": _KIND
+    | {"": "Changes in CEL to what is written, where a binding makes them."},
+    "admissionregistration.v1.MutatingAdmissionPolicyBinding": _KIND
+    | {"": "Makes a MutatingAdmissionPolicy act.", "spec": "Which, and for what."},
+    "apiregistration.v1.APIService": _SPEC | {"": "Tells who serves a group and version."},
+    "authentication.v1.TokenReview": _SPEC | {"": "Asks whose a token is."},
+    "authentication.v1.SelfSubjectReview": _KIND
+    | {"": "Asks who one is oneself.", "status": "The answer."},
+    "authorization.v1.SubjectAccessReview": _SPEC | {"": "Asks whether someone may do something."},
+    "authorization.v1.LocalSubjectAccessReview": _SPEC
+    | {"": "Asks whether someone may do something in a namespace."},
+    "authorization.v1.SelfSubjectAccessReview": _SPEC | {"": "Asks whether one may do something."},
+    "authorization.v1.SelfSubjectRulesReview": _SPEC | {"": "Asks what one may do in a namespace."},
 }

@@ -7,7 +7,7 @@ import pytest
 
 from shepherd.api.kinds import RESOURCES
 from shepherd.api.resource import Resource
-from shepherd.api.schema import get_type
+from shepherd.api.schema import get_type, type_of
 from shepherd.server.openapi import openapi_document, openapi_index
 from shepherd.server.openapi_text import DESCRIPTIONS
 from shepherd.server.served import Served
@@ -166,6 +166,16 @@ def test_defaults_are_those_that_go_has() -> None:
     assert (port["protocol"]["default"], port["containerPort"]["default"]) == ("TCP", 0)
     assert "default" not in port["hostIP"]
     assert schemas["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["default"] == {}
+
+
+ACTED_ON = [resource for resource in RESOURCES if not resource.idle]
+
+
+@pytest.mark.parametrize("resource", ACTED_ON, ids=lambda resource: resource.kind)
+def test_explain_says_what_a_kind_is_for(resource: Resource) -> None:
+    found = type_of(resource.group, resource.version, resource.kind)
+    assert found is not None
+    assert DESCRIPTIONS[found.name][""]
 
 
 def test_explain_has_something_to_say_and_says_it_of_real_fields() -> None:

@@ -403,6 +403,39 @@ def test_a_condition_that_the_server_set_is_set_right(on_node: OnNode) -> None:
     on_node(scenario)
 
 
+def test_a_condition_that_the_server_set_during_a_write_is_set_right(on_node: OnNode) -> None:
+    """The node controller's write came in between, and was taken for the agent's own."""
+
+    async def scenario(node: Scene) -> None:
+        await node.create_pod()
+        await node.ready()
+        lost = {"conditions": [{"type": "Ready", "status": "False", "reason": "NodeLost"}]}
+        serve = node.server.handle
+        struck: list[bool] = []
+
+        async def handle(request: Any) -> Any:
+            if request.method == "PATCH" and request.path.endswith("/web/status") and not struck:
+                struck.append(True)
+                await node.client.patch(
+                    POD, "web", "default", {"status": lost}, type="strategic", sub="status"
+                )
+                await asyncio.sleep(1)  # while the news of it is on its way
+            return await serve(request)
+
+        node.server.handle = handle
+        deadline = {"spec": {"activeDeadlineSeconds": 999}}  # the status tells its generation
+        await node.client.patch(POD, "web", "default", deadline)
+
+        async def told() -> bool:
+            return bool(struck)
+
+        await eventually(told)
+        await asyncio.sleep(2)
+        await node.ready(within_seconds=5)
+
+    on_node(scenario)
+
+
 def test_a_machine_that_cannot_run_containers_is_told_so(on_node: OnNode) -> None:
     async def scenario(node: Scene) -> None:
         await node.stop_agent()

@@ -67,15 +67,20 @@ def patch(old: Object, new: Object) -> Object:
     for name in ("podIPs", "hostIPs"):
         if changes.get(name):
             changes[name] = [*changes[name], {"$patch": "replace"}]
-    known = {c["type"]: c for c in old.get("conditions", ())}
+    known = {c["type"]: _said(c) for c in old.get("conditions", ())}
     changed = [
         dict.fromkeys(known.get(c["type"], ())) | c
         for c in new["conditions"]
-        if known.get(c["type"]) != c
+        if known.get(c["type"]) != _said(c)
     ]
     if changed:
         changes["conditions"] = changed
     return changes
+
+
+def _said(condition: Object) -> Object:
+    """A condition without the empty fields that the API fills in (`lastProbeTime`)."""
+    return {name: value for name, value in condition.items() if value is not None}
 
 
 _OWNED = ("reason", "message", "podIP", "podIPs", "hostIP", "hostIPs", "initContainerStatuses")

@@ -6,7 +6,6 @@ Source: kubernetes pkg/controller/cronjob (cronjob_controllerv2.go, utils.go).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from email.utils import format_datetime
 from itertools import islice, takewhile
 
 import msgspec
@@ -60,7 +59,7 @@ def decide(
         plan.events.append(("Warning", "TooManyMissedTimes", text))
     if due is None:
         if missed := schedule.last(since, now, zone):
-            when = format_datetime(datetime.fromtimestamp(missed, zone))
+            when = datetime.fromtimestamp(missed, zone).strftime("%a, %d %b %Y %H:%M:%S %z")
             text = f"Missed scheduled time to start a job: {when}"
             plan.events.append(("Warning", "MissSchedule", text))
         return plan

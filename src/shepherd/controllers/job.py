@@ -61,8 +61,10 @@ class JobController:
 
     def connect(self, queue: WorkQueue) -> None:
         def job_changed(old: Job | None, new: Job | None) -> None:
-            if new is None or new.finish:
-                self._failures.pop((new or old or Job()).metadata.uid, None)
+            known = new or old
+            if known and (new is None or new.finish):
+                self._failures.pop(known.metadata.uid, None)
+                self._unsure.discard(known.metadata.uid)
             # Its status is our own writing.
             if new and (old is None or old.metadata.generation != new.metadata.generation):
                 queue.add(new.metadata.key)

@@ -5,6 +5,7 @@ from shepherd.api.kinds import CONFIG_MAP, ENDPOINT_SLICE, ENDPOINTS, NAMESPACE,
 from shepherd.api.kinds.cluster import API_SERVICE
 from shepherd.api.kinds.networking import SERVICE_CIDR
 from shepherd.api.kinds.priorities import PRIORITY_CLASS, SYSTEM_CLASSES
+from shepherd.api.kinds.rbac import ROLE
 from shepherd.api.managedfields import UPDATE, Writer
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
@@ -56,6 +57,14 @@ async def make(
         await _ensure(registry, PRIORITY_CLASS, "", name, content)
     await all_of(_declare(registry, *served) for served in sorted(OWN))
     if front_proxy:
+        reading = {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [AUTHENTICATION],
+            "verbs": ["get", "list", "watch"],
+        }
+        reader = f"{AUTHENTICATION}-reader"
+        await _ensure(registry, ROLE, "kube-system", reader, {"rules": [reading]})
         trusted = {"data": front_proxy.authorities | _HEADERS}
         await _ensure(registry, CONFIG_MAP, "kube-system", AUTHENTICATION, trusted, replace=True)
     ranges = {"spec": {"cidrs": [config.service_cidr]}}

@@ -257,6 +257,9 @@ async def test_other_servers_learn_whom_to_trust(api: Any, pki: Pki) -> None:
     assert data["client-ca-file"] == pki.ca
     assert data["requestheader-client-ca-file"] not in ("", pki.ca)
     assert data["requestheader-allowed-names"] == '["front-proxy-client"]'
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles"
+    role = await api.ok("GET", f"{roles}/extension-apiserver-authentication-reader")
+    assert role["rules"][0]["resourceNames"] == ["extension-apiserver-authentication"]
 
 
 TARGETS = [

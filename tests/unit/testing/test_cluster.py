@@ -176,3 +176,26 @@ def test_the_nodes_tell_what_is_used(cluster: Cluster, rest: Rest) -> None:
     assert measured["containers"][0]["usage"]["memory"] == "1Mi"
     nodes = rest.get(f"{metrics}/nodes")["items"]
     assert [node["metadata"]["name"] for node in nodes] == ["n1", "n2"]
+
+
+def test_an_operators_roles_can_be_tried_by_acting_as_its_account(
+    cluster: Cluster, rest: Rest
+) -> None:
+    """As docs/testing-operators.md says."""
+    me = {"Impersonate-User": "system:serviceaccount:default:gardener"}
+
+    def status(path: str) -> int:
+        connection = http.client.HTTPConnection(cluster.settings.url.removeprefix("http://"))
+        connection.request("GET", path, headers=me)
+        code = connection.getresponse().status
+        connection.close()
+        return code
+
+    pods = "/api/v1/namespaces/default/pods"
+    assert status(pods) == 403
+    reference = {"kind": "ClusterRole", "name": "view"}
+    subject = {"kind": "ServiceAccount", "name": "gardener"}
+    binding = {"metadata": {"name": "g"}, "roleRef": reference, "subjects": [subject]}
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    rest.ask("POST", roles, binding)
+    assert (status(pods), status("/api/v1/nodes")) == (200, 403)

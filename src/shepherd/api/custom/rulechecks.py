@@ -4,6 +4,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/{validation,ce
 whose messages and limits these are.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,7 @@ MAX_COST = 10_000_000
 MAX_TOTAL = 100_000_000
 """Of all rules of a schema."""
 
+_STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\['((?:[^'\\]|\\.)+)'\]")
 _RULE = "x-kubernetes-validations"
 _REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 
@@ -99,6 +101,8 @@ def _rule(rule: Object, path: str, place: _Place, check: _Check) -> Iterator[Fie
         yield errors.required(f"{path}.rule", "rule is not specified")
         return
     yield from _words(rule, path)
+    if (field_path := rule.get("fieldPath", "").strip()) and not _leads(place.schema, field_path):
+        yield errors.invalid_value(f"{path}.fieldPath", field_path, "must be a valid path")
     optional = rule.get("optionalOldSelf", False)
     try:
         compiled = cel.compile_rule(text.strip(), optional_old=optional)
@@ -132,6 +136,21 @@ def _rule(rule: Object, path: str, place: _Place, check: _Check) -> Iterator[Fie
         if message.cost > MAX_COST:
             detail = _exceeds("estimated messageExpression cost", message.cost, MAX_COST)
             yield errors.forbidden_field(f"{path}.messageExpression", detail)
+
+
+def _leads(schema: Object, path: str) -> bool:
+    """Whether `.a.b` or `['a'].b` leads from a schema to a field that it has."""
+    at, node = 0, schema
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            return False
+        part = (node.get("properties") or {}).get(step[1] or step[2])
+        part = node.get("additionalProperties") if part is None else part
+        if not isinstance(part, dict):
+            return False
+        at, node = step.end(), part
+    return True
 
 
 def _words(rule: Object, path: str) -> Iterator[FieldError]:

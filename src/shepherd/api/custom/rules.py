@@ -83,7 +83,7 @@ class Rule:
         return self._message or f"failed rule: {self.text}"
 
     def _error(self, path: str, value: Any, detail: str) -> FieldError:
-        path += self._field
+        path = (path + self._field).removeprefix(".")
         match self._reason:
             case "FieldValueForbidden":
                 return errors.forbidden_field(path, detail)

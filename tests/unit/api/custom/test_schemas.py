@@ -321,3 +321,24 @@ def test_a_rule_may_not_speak_of_fields_that_are_not_there() -> None:
         'Invalid value: {"rule":"self.spec.foo == 1"}: compilation failed: ERROR: <input>:1:10: '
         "undefined field 'foo'\n | self.spec.foo == 1\n | .........^"
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "leads"),
+    [(".spec.a", True), ("['spec'].a", True), (".map['any.key']", True), (".spec.b", False),
+     ("spec.a", False), (".spec[0]", False)],
+)  # fmt: skip
+def test_a_rules_field_path_must_lead_to_a_field(path: str, leads: bool) -> None:
+    rule = {"rule": "has(self.spec)", "fieldPath": path}
+    schema = obj(spec=obj(a=INT), map={"type": "object", "additionalProperties": INT})
+    found = check_schema(schema | {"x-kubernetes-validations": [rule]}, "s")
+    assert [error.field for error in found] == (
+        [] if leads else ["s.x-kubernetes-validations[0].fieldPath"]
+    )
+
+
+def test_what_a_rule_says_is_of_the_field_that_it_names() -> None:
+    rule = {"rule": "self.spec.a > 1", "fieldPath": ".spec.a", "reason": "FieldValueForbidden"}
+    schema = obj(spec=obj(a=INT)) | {"x-kubernetes-validations": [rule]}
+    (error,) = Rules(Structural(schema)).check({"spec": {"a": 1}}, ABSENT)
+    assert (error.type, error.field) == ("FieldValueForbidden", "spec.a")

@@ -134,8 +134,8 @@ def run(suite: Suite, kubeconfig: Path, arguments: list[str]) -> Outcome:
     log = BUILD / f"{suite.name}.log"
     with log.open("wb") as output, suppress(subprocess.TimeoutExpired):
         subprocess.run(
-            line, cwd=command.folder, env=environment, stdout=output, stderr=output, check=False,
-            timeout=_LIMIT_SECONDS,
+            line, cwd=command.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+            stderr=output, check=False, timeout=_LIMIT_SECONDS,
         )  # fmt: skip
     took = time.monotonic() - began
     if not results.exists():

@@ -145,7 +145,10 @@ def test_cp(kubectl: Kubectl, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["deploy/web", "service/web", "pod"])
 def test_port_forward(kubectl: Kubectl, target: str) -> None:
-    kubectl.apply(deployment())
+    manifest = deployment()
+    probe = {"tcpSocket": {"port": 80}, "periodSeconds": 1}
+    manifest["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = probe
+    kubectl.apply(manifest)
     kubectl("expose", "deploy", "web", "--port=8080", "--target-port=80")
     kubectl("rollout", "status", "deploy/web", "--timeout=30s")
     with socket.socket() as free:

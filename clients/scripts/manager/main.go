@@ -49,7 +49,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, r.Update(ctx, orchard)
 	}
 	trees, _, _ := unstructured.NestedInt64(orchard.Object, "spec", "trees")
-	if err := r.Apply(ctx, deployment(orchard, int32(trees)), client.FieldOwner("orchards"), client.ForceOwnership); err != nil {
+	child, owner := deployment(orchard, int32(trees)), client.FieldOwner("orchards")
+	if err := r.Apply(ctx, child, owner, client.ForceOwnership); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.tell(ctx, orchard, trees)
@@ -57,19 +58,23 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // fell leaves a farewell, then lets the object go.
 func (r *reconciler) fell(ctx context.Context, orchard *unstructured.Unstructured) error {
-	farewell := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: orchard.GetName() + "-farewell", Namespace: orchard.GetNamespace()}}
+	farewell := &corev1.ConfigMap{}
+	farewell.SetName(orchard.GetName() + "-farewell")
+	farewell.SetNamespace(orchard.GetNamespace())
 	if err := r.Create(ctx, farewell); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	before := orchard.DeepCopy()
 	controllerutil.RemoveFinalizer(orchard, finalizer)
-	return r.Patch(ctx, orchard, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return r.Patch(ctx, orchard, patch)
 }
 
 // tell patches the status to what the cache knows of the Deployment, found by an index.
 func (r *reconciler) tell(ctx context.Context, orchard *unstructured.Unstructured, trees int64) error {
 	var found appsv1.DeploymentList
-	if err := r.List(ctx, &found, client.InNamespace(orchard.GetNamespace()), client.MatchingFields{"owner": orchard.GetName()}); err != nil {
+	ours := client.MatchingFields{"owner": orchard.GetName()}
+	if err := r.List(ctx, &found, client.InNamespace(orchard.GetNamespace()), ours); err != nil {
 		return err
 	}
 	grown := int64(0)
@@ -77,15 +82,23 @@ func (r *reconciler) tell(ctx context.Context, orchard *unstructured.Unstructure
 		grown += int64(one.Status.AvailableReplicas)
 	}
 	before := orchard.DeepCopy()
-	status := map[string]any{"grown": grown, "full": grown == trees, "observedGeneration": orchard.GetGeneration()}
+	status := map[string]any{
+		"grown":              grown,
+		"full":               grown == trees,
+		"observedGeneration": orchard.GetGeneration(),
+	}
 	_ = unstructured.SetNestedMap(orchard.Object, status, "status")
 	return r.Status().Patch(ctx, orchard, client.MergeFrom(before))
 }
 
-func deployment(orchard *unstructured.Unstructured, trees int32) *appsapply.DeploymentApplyConfiguration {
+func deployment(
+	orchard *unstructured.Unstructured, trees int32,
+) *appsapply.DeploymentApplyConfiguration {
 	labels := map[string]string{"orchard": orchard.GetName()}
-	owner := metaapply.OwnerReference().WithAPIVersion(orchard.GetAPIVersion()).WithKind(orchard.GetKind()).
-		WithName(orchard.GetName()).WithUID(orchard.GetUID()).WithController(true).WithBlockOwnerDeletion(true)
+	owner := metaapply.OwnerReference().
+		WithAPIVersion(orchard.GetAPIVersion()).WithKind(orchard.GetKind()).
+		WithName(orchard.GetName()).WithUID(orchard.GetUID()).
+		WithController(true).WithBlockOwnerDeletion(true)
 	container := coreapply.Container().WithName("main").WithImage("nginx:1.14.2")
 	pod := coreapply.PodSpec().WithTerminationGracePeriodSeconds(1).WithContainers(container)
 	return appsapply.Deployment(orchard.GetName(), orchard.GetNamespace()).WithOwnerReferences(owner).
@@ -116,13 +129,14 @@ func run(namespace string) error {
 	if err != nil {
 		return err
 	}
-	if err := manager.GetFieldIndexer().IndexField(context.Background(), &appsv1.Deployment{}, "owner", owner); err != nil {
+	child, index := &appsv1.Deployment{}, manager.GetFieldIndexer()
+	if err := index.IndexField(context.Background(), child, "owner", owner); err != nil {
 		return err
 	}
 	orchard := &unstructured.Unstructured{}
 	orchard.SetGroupVersionKind(kind)
-	if err := ctrl.NewControllerManagedBy(manager).Named("orchards").For(orchard).Owns(&appsv1.Deployment{}).
-		Complete(&reconciler{manager.GetClient()}); err != nil {
+	builder := ctrl.NewControllerManagedBy(manager).Named("orchards").For(orchard).Owns(child)
+	if err := builder.Complete(&reconciler{manager.GetClient()}); err != nil {
 		return err
 	}
 	return manager.Start(ctrl.SetupSignalHandler())

@@ -26,7 +26,8 @@ BODY_LIMIT = 3 * 1024 * 1024
 GZIP_FROM = 128 * 1024
 """Bytes from which a body is worth compressing (as kube-apiserver)."""
 STALL_SECONDS = 60.0
-"""How long a request body may take to arrive, and a peer to take a part of a streamed answer."""
+"""How long the head of a connection's first request may take to arrive, and a request's body; and a
+peer to take a part of a streamed answer."""
 LINE_LIMIT = 64 * 1024
 """Bytes of the request line, and of each header."""
 HEADERS_LIMIT = 128
@@ -123,21 +124,30 @@ class _Connections(web.Server):
         self._body_limit = body_limit
         self._is_streamed = streamed
         self._peers: dict[web.RequestHandler, User | None] = {}
+        self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        """When to give up those that have asked for nothing yet."""
         self._streams: dict[web.RequestHandler, asyncio.Task[object]] = {}
         self._closing = False
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         self._peers[handler] = certificate_user(transport.get_extra_info("peercert"))
+        loop = asyncio.get_running_loop()
+        self._silent[handler] = loop.call_later(STALL_SECONDS, transport.abort)
 
     def connection_lost(
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
         super().connection_lost(handler, exc)
         self._peers.pop(handler, None)
+        self._heard(handler)
         # A watch that waits for its next event would never notice that nobody listens.
         if task := self._streams.get(handler):
             task.cancel()
+
+    def _heard(self, handler: web.RequestHandler) -> None:
+        if timer := self._silent.pop(handler, None):
+            timer.cancel()
 
     async def drain(self, grace_seconds: float) -> None:
         self._closing = True
@@ -147,6 +157,7 @@ class _Connections(web.Server):
         await self.shutdown(grace_seconds)
 
     async def _answer(self, raw: web.BaseRequest) -> web.StreamResponse:
+        self._heard(raw.protocol)
         try:
             request = await self._read(raw)
             response = await self._handler(request)

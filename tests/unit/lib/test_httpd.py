@@ -5,7 +5,7 @@ import gzip
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -278,6 +278,18 @@ async def test_a_head_that_is_too_long_or_malformed_gets_a_4xx(
         async with session.get(url) as answer:
             assert answer.status == 200
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+async def test_a_connection_that_asks_for_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(httpd, "STALL_SECONDS", 0.05)
+    async with serving(echo) as (_, server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n")
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
 
 
 async def test_a_header_that_is_no_utf8_arrives_as_text_that_can_be_written() -> None:

@@ -212,6 +212,8 @@ def test_a_host_name_that_no_certificate_can_hold_is_left_out(tmp_path: Path) ->
 
 
 def test_certificates_are_renewed_unattended_for_years(tmp_path: Path) -> None:
+    """k3s-io/k3s#2550, #8762, #10865."""
+
     async def scenario() -> None:
         clock = VirtualClock()
         pki = Pki.open(tmp_path / "pki", clock=clock)

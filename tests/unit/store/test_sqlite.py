@@ -91,6 +91,7 @@ async def test_compacted_stays_compacted_and_revisions_never_repeat(path: Path) 
 
 
 async def test_a_compacted_file_holds_the_present_alone_and_shrinks(path: Path) -> None:
+    """k3s-io/k3s#3660: the file grew to gigabytes."""
     store = await reopen(path)
     for n in range(30):
         await store.commit(*(Put(f"pods/a/{k}", bytes(4000) + b"%d" % n) for k in range(100)))
@@ -116,6 +117,7 @@ async def test_the_file_follows_the_limits_of_the_history(path: Path) -> None:
 
 
 async def test_writes_go_on_while_history_is_compacted(path: Path) -> None:
+    """k3s-io/k3s#3660, #10305, #12898; k3s-io/kine#607: compaction slower than its time limit."""
     store = await reopen(path)
     for _ in range(40):
         await asyncio.gather(*(store.commit(Put(f"n/{k}", b"")) for k in range(50)))
@@ -197,6 +199,7 @@ def full_disk(limit: int) -> Iterator[None]:
 
 
 async def test_a_full_disk_refuses_writes_changes_nothing_and_recovers(path: Path) -> None:
+    """k3s-io/k3s#3047, #2623; canonical/microk8s#3485: a malformed store and a restart loop."""
     store = await reopen(path)
     await store.commit(Put("pods/a/x", b"1"))
     with full_disk(path.with_name("shepherd.db-wal").stat().st_size + 4096):
@@ -293,6 +296,7 @@ async def test_a_lost_version_is_found_at_start(path: Path) -> None:
 
 
 async def test_a_torn_page_is_found_at_start(path: Path) -> None:
+    """k3s-io/k3s#2623; canonical/microk8s#3485: told at the start, with what to do."""
     store = await reopen(path)
     for n in range(50):
         await store.commit(Put(f"pods/a/{n}", os.urandom(4000)))

@@ -87,7 +87,8 @@ def follow(
     queue: WorkQueue, owners: Informer[W], owned: Informer[T], *,
     by: Callable[[T], object] | None = None, delay_seconds: float = 0.0,
 ) -> None:  # fmt: skip
-    """Queue the owners whom the change of an object concerns; with `by`, where its answer changed."""
+    """Queue the owners whom a change of an object concerns. With `by`, only if what it tells of the
+    object has changed."""
 
     def changed(old: T | None, new: T | None) -> None:
         if not (by and old and new and by(old) == by(new)):

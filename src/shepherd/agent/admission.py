@@ -5,6 +5,7 @@ saw a scheduler). Source: kubernetes pkg/kubelet/lifecycle predicate admission.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from shepherd.agent.container_config import qos_class
 from shepherd.agent.pod_state import BoundPod, Verdict
@@ -91,21 +92,43 @@ def _sysctls(pod: BoundPod) -> Verdict | None:
 
 def _resources(pod: BoundPod, others: list[BoundPod], allocatable: Amounts) -> Verdict | None:
     if "pods" in allocatable and len(others) + 1 > int(allocatable["pods"]):
-        return _shortage("pods", 1, len(others), int(allocatable["pods"]))
-    for name, requested in sorted(requests(pod).items()):
+        full = Shortage("pods", 1, len(others), int(allocatable["pods"]))
+        return _rejected("OutOfpods", str(full))
+    wanted = requests(pod)
+    short = shortage(wanted, wanted, others, allocatable)
+    return _rejected(f"OutOf{short.name}", str(short)) if short else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of which the node has not enough."""
+
+    name: str
+    requested: int
+    used: int
+    capacity: int
+
+    def __str__(self) -> str:
+        return (
+            f"Node didn't have enough resource: {self.name}, requested: {self.requested}, "
+            f"used: {self.used}, capacity: {self.capacity}"
+        )
+
+
+def shortage(
+    names: Iterable[str],
+    wanted: Mapping[str, int],
+    others: Iterable[BoundPod],
+    allocatable: Amounts,
+) -> Shortage | None:
+    """The first of the resources `names` of which `wanted` is not left beside `others`."""
+    held = [requests(other) for other in others]
+    for name in sorted(names):
         capacity = _amount(name, allocatable.get(name, 0))
-        used = sum(requests(other).get(name, 0) for other in others)
-        if requested and requested + used > capacity:
-            return _shortage(name, requested, used, capacity)
+        used = sum(one.get(name, 0) for one in held)
+        if wanted[name] and wanted[name] + used > capacity:
+            return Shortage(name, wanted[name], used, capacity)
     return None
-
-
-def _shortage(name: str, requested: int, used: int, capacity: int) -> Verdict:
-    return _rejected(
-        f"OutOf{name}",
-        f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
-        f"capacity: {capacity}",
-    )
 
 
 def requests(pod: BoundPod) -> dict[str, int]:

@@ -6,14 +6,21 @@ pkg/kubelet/qos (OOM score), pkg/apis/core/v1/helper/qos.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from shepherd.agent.env import expand
 from shepherd.agent.pod_state import BoundPod
 from shepherd.api.objects import Container
 from shepherd.api.objects.pod import SeccompProfile, SecurityContext
 from shepherd.api.quantity import millis, whole
-from shepherd.runtime.base import ContainerConfig, HostPort, ImageInfo, Mount, SandboxConfig
+from shepherd.runtime.base import (
+    ContainerConfig,
+    HostPort,
+    ImageInfo,
+    Mount,
+    Resources,
+    SandboxConfig,
+)
 
 _HASH_VERSION = "1"
 
@@ -64,8 +71,6 @@ def sandbox_config(
     """The sandbox for an attempt of the pod."""
     spec, meta = pod.spec, pod.metadata
     ports = () if spec.host_network else _host_ports(pod)
-    cpu = [_amount(c.resources.limits, "cpu") for c in spec.containers]
-    memory = [_amount(c.resources.limits, "memory") for c in spec.containers]
     return SandboxConfig(
         id=f"{meta.uid}-{attempt}",
         pod_uid=meta.uid,
@@ -79,11 +84,33 @@ def sandbox_config(
         share_pid=spec.share_process_namespace,
         host_ports=ports,
         sysctls=tuple((s.name, s.value) for s in spec.security_context.sysctls),
-        cpu_millis=sum(cpu) if all(cpu) and not spec.init_containers else None,
-        memory_bytes=sum(memory) if all(memory) and not spec.init_containers else None,
-        cpu_request_millis=sum(_amount(c.resources.requests, "cpu") for c in spec.containers),
         log_directory=log_directory,
         annotations=meta.annotations,
+        **asdict(pod_resources(pod)),
+    )
+
+
+def resources_of(container: Container) -> Resources:
+    """What the spec gives a container of cpu and memory."""
+    limits, requests = container.resources.limits, container.resources.requests
+    return Resources(
+        cpu_millis=_amount(limits, "cpu") or None,
+        memory_bytes=_amount(limits, "memory") or None,
+        cpu_request_millis=_amount(requests, "cpu"),
+        memory_request_bytes=_amount(requests, "memory"),
+    )
+
+
+def pod_resources(pod: BoundPod) -> Resources:
+    """What the containers may use together: limited where each of them is."""
+    each = [resources_of(container) for container in pod.spec.containers]
+    cpu, memory = [one.cpu_millis for one in each], [one.memory_bytes for one in each]
+    alone = not pod.spec.init_containers
+    return Resources(
+        cpu_millis=sum(filter(None, cpu)) if all(cpu) and alone else None,
+        memory_bytes=sum(filter(None, memory)) if all(memory) and alone else None,
+        cpu_request_millis=sum(one.cpu_request_millis for one in each),
+        memory_request_bytes=sum(one.memory_request_bytes for one in each),
     )
 
 
@@ -114,8 +141,6 @@ def container_config(
     max_pids: int | None = None,
 ) -> ContainerConfig:
     """One attempt of a container, everything resolved."""
-    limits, requests = container.resources.limits, container.resources.requests
-    cpu, memory = _amount(limits, "cpu"), _amount(limits, "memory")
     lifecycle = container.lifecycle
     config = ContainerConfig(
         id=f"{pod.metadata.uid}-{container.name}-{attempt.number}",
@@ -135,13 +160,11 @@ def container_config(
         stdin=container.stdin,
         stdin_once=container.stdin_once,
         tty=container.tty,
-        cpu_millis=cpu or None,
-        cpu_request_millis=_amount(requests, "cpu"),
-        memory_bytes=memory or None,
         pids=max_pids,
         oom_score_adj=oom_score_adj(pod, container, node_memory_bytes),
         spec_hash=spec_hash(container),
         stop_signal=(lifecycle.stop_signal if lifecycle else "") or image.stop_signal,
+        **asdict(resources_of(container)),
     )
     return _secured(config, pod, container.security_context or SecurityContext())
 

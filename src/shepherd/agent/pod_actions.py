@@ -20,10 +20,11 @@ from shepherd.agent.hooks import Hooks
 from shepherd.agent.images import credentials
 from shepherd.agent.logs import forget, log_end
 from shepherd.agent.node import Node
-from shepherd.agent.pod_memory import ContainerMemory, PodMemory
+from shepherd.agent.pod_memory import ContainerMemory, PodMemory, failed
 from shepherd.agent.pod_plan import Action
 from shepherd.agent.pod_state import BoundPod, PodView
 from shepherd.agent.references import UnresolvedError
+from shepherd.agent.resize import summary
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD, SECRET
 from shepherd.api.objects import Container
@@ -42,6 +43,7 @@ _VOLUME_BACKOFF = Backoff(initial=0.5, cap=122.0)
 _SANDBOX_BACKOFF = Backoff(initial=1.0, cap=60.0)
 _PULL_BACKOFF = Backoff(initial=10.0, cap=300.0)
 _START_BACKOFF = Backoff(initial=2.0, cap=300.0)
+_RESIZE_BACKOFF = Backoff(initial=2.0, cap=60.0)
 _DELETE_BACKOFF = Backoff(initial=0.2, cap=10.0, jitter=0.5)
 _LEAST_GRACE_SECONDS = 2.0
 """What a container gets between its stop signal and SIGKILL, whatever the hook used up
@@ -82,6 +84,8 @@ class Actions:
                 await self._post_start(self._spec(action.container), action.container_id)
             case pod_plan.StopContainer():
                 await self._stop(action)
+            case pod_plan.ResizeSandbox() | pod_plan.ResizeContainer():
+                await self._resize(action)
             case pod_plan.RemoveContainer():
                 await self._remove_container(action.container_id)
             case pod_plan.Fail():
@@ -388,6 +392,23 @@ class Actions:
         except SheepError as error:
             self.say("Warning", "FailedKillPod", f"error killing pod: {error.message}")
             await self._node.clock.sleep(_SANDBOX_BACKOFF.initial)
+
+    async def _resize(self, action: pod_plan.ResizeSandbox | pod_plan.ResizeContainer) -> None:
+        runtime, memory = self._node.runtime, self._memory
+        try:
+            if isinstance(action, pod_plan.ResizeSandbox):
+                await runtime.resize_sandbox(action.sandbox_id, action.resources)
+            else:
+                await runtime.resize_container(action.container_id, action.resources)
+        except SheepError as error:
+            memory.resize_failure = failed(
+                memory.resize_failure, "Error", error.message,
+                backoff=_RESIZE_BACKOFF, now=self._now(),
+            )  # fmt: skip
+            text = f"Pod resize error: {summary(self.pod, error.message)}"
+            self.say("Warning", "ResizeError", text)
+        else:
+            memory.resize_failure = None
 
     async def _pre_stop(self, container: Container, action: pod_plan.StopContainer) -> None:
         target = await self._hook_target(container, action.container_id)

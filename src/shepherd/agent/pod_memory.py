@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shepherd.agent.container_config import kind_of, spec_changed
+from shepherd.agent.container_config import (
+    kind_of,
+    pod_resources,
+    resources_of,
+    spec_changed,
+)
 from shepherd.agent.pod_state import (
     BoundPod,
     ContainerView,
@@ -29,6 +34,14 @@ The first restart is immediate, then come 10 s, 20 s... up to 5 minutes (kuberne
 pkg/kubelet MaxCrashLoopBackOff, client-go util/flowcontrol Backoff)."""
 
 
+def failed(
+    before: Failure | None, reason: str, message: str, *, backoff: Backoff, now: float
+) -> Failure:
+    """One failure more in a row."""
+    count = before.count + 1 if before else 1
+    return Failure(reason, message, count, now + backoff.delay(count))
+
+
 @dataclass(slots=True)
 class ContainerMemory:
     """Of one container of the spec."""
@@ -50,8 +63,7 @@ class ContainerMemory:
     """The termination message of a container, by its id."""
 
     def fail(self, reason: str, message: str, *, backoff: Backoff, now: float) -> None:
-        count = self.failure.count + 1 if self.failure else 1
-        self.failure = Failure(reason, message, count, now + backoff.delay(count))
+        self.failure = failed(self.failure, reason, message, backoff=backoff, now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,8 @@ class PodMemory:
     volumes_ready: bool = False
     failure: Failure | None = None
     verdict: Verdict | None = None
+    refused: Verdict | None = None
+    resize_failure: Failure | None = None
     stop_by: float | None = None
     gone: bool = False
     cleaned: bool = False
@@ -98,8 +112,7 @@ class PodMemory:
         return self.containers.setdefault(name, ContainerMemory())
 
     def fail(self, reason: str, message: str, *, backoff: Backoff, now: float) -> None:
-        count = self.failure.count + 1 if self.failure else 1
-        self.failure = Failure(reason, message, count, now + backoff.delay(count))
+        self.failure = failed(self.failure, reason, message, backoff=backoff, now=now)
 
     def stop(self, grace_seconds: float, now: float) -> None:
         """The pod must end; a second call can only make it sooner."""
@@ -137,6 +150,9 @@ class PodMemory:
             volumes_ready=self.volumes_ready,
             failure=self.failure,
             verdict=self.verdict,
+            granted=pod_resources(scene.pod),
+            refused=self.refused,
+            resize_failure=self.resize_failure,
             stop_by=self.stop_by,
             gone=self.gone,
             cleaned=self.cleaned,
@@ -172,6 +188,7 @@ class PodMemory:
             ready=memory.health.ready,
             unhealthy=memory.health.unhealthy,
             changed=current is not None and spec_changed(spec, current.spec_hash),
+            granted=resources_of(spec),
             restart_at=memory.restart_at,
             backoff_seconds=_CRASH.delay(memory.crashes - 1),
         )

@@ -18,6 +18,7 @@ from shepherd.agent.pod_state import (
     wants_start,
 )
 from shepherd.api.meta import parse_time
+from shepherd.runtime.base import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,30 @@ class StopContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeSandbox:
+    """Change what the containers may use together."""
+
+    sandbox_id: str
+    resources: Resources
+
+    @property
+    def key(self) -> str:
+        return f"resize:{self.sandbox_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeContainer:
+    """Change what a running container may use."""
+
+    container_id: str
+    resources: Resources
+
+    @property
+    def key(self) -> str:
+        return f"resize:{self.container_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveContainer:
     container_id: str
 
@@ -129,7 +154,7 @@ class DeleteObject:
 
 Action = (
     MountVolumes | RefreshVolumes | RunSandbox | RemoveSandbox | PullImage | StartContainer
-    | RunHook | StopContainer
+    | RunHook | StopContainer | ResizeSandbox | ResizeContainer
     | RemoveContainer | Cancel | Fail | CleanUp | DeleteObject
 )  # fmt: skip
 
@@ -167,8 +192,8 @@ def _deadline(view: PodView) -> float | None:
 
 # Ending
 
-_GIVEN_UP = ("pull:", "volumes", "refresh", "hook:")
-"""What is not waited for when the pod ends: pulls, volumes, postStart hooks."""
+_GIVEN_UP = ("pull:", "volumes", "refresh", "hook:", "resize:")
+"""What is not waited for when the pod ends: pulls, volumes, postStart hooks, resizes."""
 
 
 def _terminate(view: PodView, deadline: float) -> Plan:
@@ -229,6 +254,12 @@ def _keep_running(view: PodView, late: float | None) -> Plan:
         actions += [RemoveContainer(old) for old in container.outdated]
     actions += _stop_unfit(view)
     wakes = [late] if late is not None else []
+    if view.resize_failure and view.resize_failure.retry_at > view.now:
+        wakes.append(view.resize_failure.retry_at)
+    elif resizes := _resizes(view):
+        actions += resizes
+        if isinstance(resizes[0], ResizeSandbox):  # what starts next may need the room
+            return _pending(view, actions, min(wakes, default=None))
     image_missing = False
     for container in _due(view):
         blocked_until = _blocked_until(container)
@@ -284,7 +315,8 @@ def _blocked_until(container: ContainerView) -> float:
 
 
 def _stop_unfit(view: PodView) -> list[StopContainer]:
-    """Running containers that must be restarted: unhealthy, or their image was changed."""
+    """Running containers that must be restarted: unhealthy, their image was changed, or their
+    resources were and they take no others while they run."""
     stops = []
     for container in view.containers:
         if not container.running:
@@ -292,6 +324,8 @@ def _stop_unfit(view: PodView) -> list[StopContainer]:
         name = container.spec.name
         if container.changed:
             message = f"Container {name} definition changed, will be restarted"
+        elif _resize_restarts(container):
+            message = f"Container {name} resize requires restart"
         elif container.unhealthy:
             message = f"Container {name} {container.unhealthy}"
             if container.kind == "sidecar" or view.pod.spec.restart_policy != "Never":
@@ -309,3 +343,55 @@ def _grace(view: PodView, container: ContainerView) -> float:
         if container.unhealthy and probe and probe.termination_grace_period_seconds is not None:
             return float(probe.termination_grace_period_seconds)
     return float(view.pod.spec.termination_grace_period_seconds)
+
+
+# Resources
+
+
+def _resizes(view: PodView) -> list[ResizeSandbox] | list[ResizeContainer]:
+    """Give the containers what they have been granted.
+
+    On the way the pod as a whole may use what it may before or after, whichever is more: no
+    container can be allowed more than its pod.
+    """
+    if not view.sandbox:
+        return []
+    changed = [c for c in view.containers if c.running and c.resizing]
+    room = _larger(view.sandbox.resources, view.granted) if changed else view.granted
+    if room != view.sandbox.resources:
+        return [ResizeSandbox(view.sandbox.id, room)]
+    return [
+        ResizeContainer(c.current.id, c.granted)
+        for c in changed
+        if c.current and not _resize_restarts(c)
+    ]
+
+
+def _resize_restarts(container: ContainerView) -> bool:
+    """Of what has changed of its resources something asks for a restart."""
+    if not container.resizing or container.current is None:
+        return False
+    have, want = container.current.resources, container.granted
+    changed = {
+        "cpu": (have.cpu_millis, have.cpu_request_millis)
+        != (want.cpu_millis, want.cpu_request_millis),
+        "memory": have.memory_bytes != want.memory_bytes,
+    }
+    return any(
+        policy.restart_policy == "RestartContainer" and changed.get(policy.resource_name, False)
+        for policy in container.spec.resize_policy
+    )
+
+
+def _larger(one: Resources, other: Resources) -> Resources:
+    """The larger of each; no limit is larger than any."""
+    return Resources(
+        _larger_limit(one.cpu_millis, other.cpu_millis),
+        _larger_limit(one.memory_bytes, other.memory_bytes),
+        max(one.cpu_request_millis, other.cpu_request_millis),
+        max(one.memory_request_bytes, other.memory_request_bytes),
+    )
+
+
+def _larger_limit(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)

@@ -9,7 +9,7 @@ import msgspec
 from shepherd.api.objects.meta import ObjectMeta, View
 from shepherd.api.objects.pod import Container, PodSpec
 from shepherd.api.resource import Object
-from shepherd.runtime.base import ContainerInfo, ContainerState, SandboxInfo
+from shepherd.runtime.base import UNLIMITED, ContainerInfo, ContainerState, Resources, SandboxInfo
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -71,6 +71,8 @@ class ContainerView:
     """Why it must be killed: a liveness or startup probe, or a postStart hook, failed for good."""
     changed: bool = False
     """Its image is another than the running container was made from."""
+    granted: Resources = UNLIMITED
+    """What it may use; what it does is `current.resources`."""
     restart_at: float = 0.0
     """Monotonic seconds before which it may not start again (crash back-off)."""
     backoff_seconds: float = 0.0
@@ -83,6 +85,13 @@ class ContainerView:
     @property
     def running(self) -> bool:
         return self.current is not None and self.current.state is ContainerState.RUNNING
+
+    @property
+    def resizing(self) -> bool:
+        """It was started, and has not got since, what it may use now."""
+        if self.current is None or self.kind not in ("main", "sidecar"):
+            return False
+        return self.current.resources != self.granted
 
     @property
     def next_attempt(self) -> int:
@@ -110,6 +119,12 @@ class PodView:
     failure: Failure | None = None
     """Why its volumes or its sandbox cannot be made."""
     verdict: Verdict | None = None
+    granted: Resources = UNLIMITED
+    """What its containers may use together; what they do is `sandbox.resources`."""
+    refused: Verdict | None = None
+    """Why it has not been granted the resources that it asks for."""
+    resize_failure: Failure | None = None
+    """Why its containers have not got what was granted."""
     stop_by: float | None = None
     """Set when the pod must end: monotonic seconds by which its containers are killed."""
     gone: bool = False
@@ -138,6 +153,16 @@ class PodView:
     def standing(self) -> bool:
         """There is a sandbox to run containers in."""
         return self.sandbox is not None and self.sandbox.ready
+
+
+def resizing(view: PodView) -> bool:
+    """Resources have been granted that do not hold yet."""
+    if view.stop_by is not None or not view.sandbox or run_out(view):
+        return False
+    policy = view.pod.spec.restart_policy
+    return view.sandbox.resources != view.granted or any(
+        c.resizing and (c.running or wants_start(c, policy)) for c in view.containers
+    )
 
 
 def is_over(info: ContainerInfo) -> bool:

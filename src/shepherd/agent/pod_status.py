@@ -14,10 +14,12 @@ from shepherd.agent.pod_state import (
     by_name,
     initialized,
     is_over,
+    resizing,
     run_out,
     succeeded,
     wants_start,
 )
+from shepherd.agent.resize import as_object, requirements
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object
 from shepherd.runtime.base import ContainerInfo, ContainerState
@@ -71,6 +73,12 @@ def patch(old: Object, new: Object) -> Object:
         for c in new["conditions"]
         if known.get(c["type"]) != _said(c)
     ]
+    present = {c["type"] for c in new["conditions"]}
+    changed += [
+        {"$patch": "delete", "type": kind}
+        for kind in _PASSING
+        if kind in known and kind not in present
+    ]
     if changed:
         changes["conditions"] = changed
     return changes
@@ -106,9 +114,22 @@ def _container_status(view: PodView, c: ContainerView, old: Object, field: str) 
         "imageID": info.image if info else "",
         "started": c.running and c.started,
     }
+    result |= _resources(c)
     if info and info.id:
         result["containerID"] = f"{view.runtime_name}://{info.id}"
     return result
+
+
+def _resources(c: ContainerView) -> Object:
+    """What it was granted, and what it has got."""
+    if c.kind not in ("main", "sidecar"):
+        return {}
+    have = requirements(c.spec, c.current.resources) if c.current and c.running else None
+    found = {
+        "allocatedResources": as_object(c.spec.resources).get("requests"),
+        "resources": as_object(have or c.spec.resources),
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _ready(c: ContainerView) -> bool:
@@ -247,7 +268,7 @@ def _conditions(view: PodView, old: Object, new: Object) -> list[Object]:
         "Initialized": _initialized(view, new),
         "ContainersReady": ready,
         "Ready": _pod_ready(view, known, ready),
-    }
+    } | _resize_conditions(view)
     result = []
     for kind, (holds, reason, message) in found.items():
         value = "True" if holds else "False"
@@ -262,8 +283,25 @@ def _conditions(view: PodView, old: Object, new: Object) -> list[Object]:
             condition["reason"] = reason
         if message:
             condition["message"] = message
+        if kind in _PASSING:
+            condition["observedGeneration"] = view.pod.metadata.generation
         result.append(condition)
     return result
+
+
+_PASSING = ("PodResizePending", "PodResizeInProgress")
+"""Conditions that are either true or not there."""
+
+
+def _resize_conditions(view: PodView) -> "dict[str, _Finding]":
+    found = {}
+    if view.refused:
+        found["PodResizePending"] = (True, view.refused.reason, view.refused.message)
+    if resizing(view):
+        failure = view.resize_failure
+        why = (failure.reason, failure.message) if failure else ("", "")
+        found["PodResizeInProgress"] = (True, *why)
+    return found
 
 
 _Finding = tuple[bool, str, str]

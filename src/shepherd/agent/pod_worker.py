@@ -14,8 +14,9 @@ from shepherd.agent.node import Node
 from shepherd.agent.pod_actions import Actions
 from shepherd.agent.pod_memory import PodMemory, Scene
 from shepherd.agent.pod_plan import Action, Cancel, Plan, RefreshVolumes, StopContainer
-from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict
+from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict, resizing
 from shepherd.agent.probes import Prober
+from shepherd.agent.resize import Grant, summary, with_resources_of
 from shepherd.lib.tasks import cancel_and_wait
 from shepherd.runtime.base import ContainerInfo, SandboxInfo
 
@@ -32,18 +33,23 @@ class PodWorker:
 
     def __init__(
         self,
-        pod: BoundPod,
+        grant: Grant,
         node: Node,
         *,
         adopted: list[SandboxInfo],
         verdict: Verdict | None = None,
     ) -> None:
         """`adopted`: what the runtime holds of the pod already; `verdict`: why it is refused."""
-        self.pod = pod
+        self.pod = pod = grant.pod
+        """With the resources that it has been granted."""
+        self.asked = grant.asked
+        """With those that it asks for."""
         self.uid = pod.metadata.uid
         self._node = node
         self._memory = PodMemory(verdict=verdict, volumes_ready=bool(adopted))
         self._memory.recall(pod)
+        self._memory.refused = grant.refused
+        self._resizing = False
         self.status = pod.status
         """The newest, whether or not the API has it yet."""
         self._news = asyncio.Event()
@@ -63,10 +69,16 @@ class PodWorker:
 
     # Told from outside
 
-    def update(self, pod: BoundPod) -> None:
-        """The API object has changed."""
-        old, self.pod = self.pod, pod
-        self._actions.pod = pod
+    @property
+    def refused(self) -> Verdict | None:
+        """Why it has not been granted all resources that it asks for."""
+        return self._memory.refused
+
+    def update(self, grant: Grant) -> None:
+        """The API object has changed, or what the node grants it."""
+        old, self.pod, self.asked = self.pod, grant.pod, grant.asked
+        self._actions.pod = pod = self.pod
+        self._note_grant(old, grant)
         self._node.statuses.observe(pod)
         meta = pod.metadata
         grace = meta.deletion_grace_period_seconds
@@ -78,6 +90,17 @@ class PodWorker:
         if (meta.labels, meta.annotations) != (old.metadata.labels, old.metadata.annotations):
             self._refresh = True
         self.wake()
+
+    def _note_grant(self, old: BoundPod, grant: Grant) -> None:
+        refused, before = grant.refused, self._memory.refused
+        self._memory.refused = refused
+        if refused and refused != before:
+            text = f"Pod resize {refused.reason}: {summary(grant.asked, refused.message)}"
+            self._actions.say("Warning", f"Resize{refused.reason}", text)
+        if with_resources_of(old, grant.pod) is not old:
+            self._memory.resize_failure = None
+            self._refresh = True  # files may tell of the resources
+            self._actions.say("Normal", "ResizeStarted", f"Pod resize started: {summary(self.pod)}")
 
     def forget(self) -> None:
         """The API object is gone: end the pod."""
@@ -151,6 +174,7 @@ class PodWorker:
             self._containers = view.containers
             self._actions.note_ends(view)
             self._probe(view)
+            self._note_resize(view)
             plan = self._plan(view)
             self._report(view)
             for action in plan.actions:
@@ -158,6 +182,12 @@ class PodWorker:
             if plan.done:
                 return
             await self._until(plan.wake_at)
+
+    def _note_resize(self, view: PodView) -> None:
+        before, self._resizing = self._resizing, resizing(view)
+        if before and not self._resizing:
+            text = f"Pod resize completed: {summary(self.pod)}"
+            self._actions.say("Normal", "ResizeCompleted", text)
 
     async def _look(self) -> PodView:
         node = self._node

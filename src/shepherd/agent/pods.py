@@ -11,6 +11,7 @@ from shepherd.agent.logs import rotate
 from shepherd.agent.node import Node
 from shepherd.agent.pod_state import BoundPod, Verdict
 from shepherd.agent.pod_worker import PodWorker
+from shepherd.agent.resize import Grant, as_held, grant
 from shepherd.api.kinds import POD
 from shepherd.client.base import Client
 from shepherd.client.informer import Informer
@@ -103,7 +104,8 @@ class Pods:
             if worker := self._workers.get(old.metadata.uid):
                 worker.forget()
         elif worker := self._workers.get(new.metadata.uid):
-            worker.update(new)
+            worker.update(self._grant(new, worker.pod))
+            self._grant_refused()
         else:
             self._begin(new)
 
@@ -111,7 +113,8 @@ class Pods:
         uid = pod.metadata.uid
         adopted = self._held.pop(uid, [])
         verdict = None if adopted or pod.status.get("startTime") else self._admit(pod)
-        worker = self._workers[uid] = PodWorker(pod, self._node, adopted=adopted, verdict=verdict)
+        grant = self._grant(pod, as_held(pod, adopted))
+        worker = self._workers[uid] = PodWorker(grant, self._node, adopted=adopted, verdict=verdict)
         if self._stopping:
             worker.pause()
         self._group.create_task(self._serve(worker))
@@ -123,9 +126,23 @@ class Pods:
         active = [p for p in self.all() if not p.finished]
         return admit(pod, active, facts.allocatable, facts.labels, facts.pressures)
 
+    def _grant(self, asked: BoundPod, held: BoundPod) -> Grant:
+        """What a pod gets that has the resources of `held`."""
+        uid = asked.metadata.uid
+        others = (p for p in self.all() if p.metadata.uid != uid and not p.finished)
+        return grant(asked, held, others, self._node.facts.allocatable)
+
+    def _grant_refused(self) -> None:
+        """Something has changed: try again to give pods what they ask for, the important first."""
+        waiting = [worker for worker in self._workers.values() if worker.refused]
+        for worker in sorted(waiting, key=lambda worker: -worker.asked.spec.priority):
+            if (found := self._grant(worker.asked, worker.pod)).refused != worker.refused:
+                worker.update(found)
+
     async def _serve(self, worker: PodWorker) -> None:
         await worker.run()
         del self._workers[worker.uid]
+        self._grant_refused()
         self._ended.set()
 
     async def _follow_runtime(self) -> None:

@@ -37,6 +37,21 @@ class HostPort:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a container, or all of a pod's, may use: what can change while it runs."""
+
+    cpu_millis: int | None = None
+    """The limits; None = none."""
+    memory_bytes: int | None = None
+    cpu_request_millis: int = 0
+    memory_request_bytes: int = 0
+    """No kernel setting comes of it: kept for adoption."""
+
+
+UNLIMITED = Resources()
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxConfig:
     """A pod's shared surroundings: namespaces, address, cgroup."""
 
@@ -57,8 +72,13 @@ class SandboxConfig:
     """Limits of the pod's cgroup; None = none."""
     memory_bytes: int | None = None
     cpu_request_millis: int = 0
+    memory_request_bytes: int = 0
     log_directory: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def resources(self) -> Resources:
+        return _resources(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +121,7 @@ class ContainerConfig:
     cpu_millis: int | None = None
     cpu_request_millis: int = 0
     memory_bytes: int | None = None
+    memory_request_bytes: int = 0
     pids: int | None = None
     oom_score_adj: int = 0
     run_as_user: int | None = None
@@ -118,6 +139,19 @@ class ContainerConfig:
     """What the user asked, hashed and versioned by the agent; kept for adoption."""
     stop_signal: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def resources(self) -> Resources:
+        return _resources(self)
+
+
+def _resources(config: SandboxConfig | ContainerConfig) -> Resources:
+    return Resources(
+        config.cpu_millis,
+        config.memory_bytes,
+        config.cpu_request_millis,
+        config.memory_request_bytes,
+    )
 
 
 class ContainerState(Enum):
@@ -149,6 +183,8 @@ class ContainerInfo:
     message: str = ""
     log_path: str = ""
     pid: int = 0
+    resources: Resources = UNLIMITED
+    """What it was given last, when it started or since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +201,7 @@ class SandboxInfo:
     addresses: tuple[str, ...] = ()
     """The pod's own addresses; empty with hostNetwork."""
     created_at: float = 0.0
+    resources: Resources = UNLIMITED
     containers: tuple[ContainerInfo, ...] = ()
 
 
@@ -315,12 +352,23 @@ class Runtime(Protocol):
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxInfo: ...
 
+    async def resize_sandbox(self, sandbox_id: str, resources: Resources) -> None:
+        """Change what all containers of the pod may use together. Raises SheepError."""
+        ...
+
     async def remove_sandbox(self, sandbox_id: str) -> None:
         """Kill and remove its containers, give back its address, remove it. Absent is fine."""
         ...
 
     async def start_container(self, config: ContainerConfig) -> ContainerInfo:
         """Create and start. If the id is there already, return it as it is."""
+        ...
+
+    async def resize_container(self, container_id: str, resources: Resources) -> None:
+        """Change what a running container may use, without a restart.
+
+        Raises SheepError, among others where it uses more memory than it would be allowed.
+        """
         ...
 
     async def stop_container(self, container_id: str, grace_seconds: float) -> None:

@@ -45,6 +45,7 @@ from shepherd.runtime.base import (
     ImageList,
     Images,
     Process,
+    Resources,
     RuntimeInfo,
     SandboxConfig,
     SandboxInfo,
@@ -157,9 +158,16 @@ class HollowRuntime:
                 ready=True,
                 addresses=() if config.host_network else (self._address(),),
                 created_at=self._clock.now(),
+                resources=config.resources,
             )
             sandbox = self._sandboxes[config.id] = _Sandbox(config, info, {})
         return sandbox.snapshot()
+
+    async def resize_sandbox(self, sandbox_id: str, resources: Resources) -> None:
+        sandbox = self._sandboxes.get(sandbox_id)
+        if sandbox is None:
+            raise SheepError("SandboxNotFound", f"no sandbox {sandbox_id}")
+        sandbox.info = replace(sandbox.info, resources=resources)
 
     def _address(self) -> str:
         if not self._free:
@@ -216,9 +224,22 @@ class HollowRuntime:
             spec_hash=config.spec_hash,
             created_at=self._clock.now(),
             log_path=config.log_path,
+            resources=config.resources,
         )
         container = _Container(info, foresee_script(script) if script else foresee(command))
         self._containers[config.id] = sandbox.containers[config.id] = container
+        return container
+
+    async def resize_container(self, container_id: str, resources: Resources) -> None:
+        container = self._running(container_id)
+        container.info = replace(container.info, resources=resources)
+
+    def _running(self, container_id: str) -> _Container:
+        """Raises SheepError."""
+        self._settle()
+        container = self._containers.get(container_id)
+        if container is None or container.info.state is not ContainerState.RUNNING:
+            raise SheepError("ContainerNotRunning", f"container {container_id} does not run")
         return container
 
     async def stop_container(self, container_id: str, grace_seconds: float) -> None:
@@ -241,10 +262,7 @@ class HollowRuntime:
     async def exec(
         self, container_id: str, command: list[str], *, timeout_seconds: float
     ) -> ExecResult:
-        self._settle()
-        container = self._containers.get(container_id)
-        if container is None or container.info.state is not ContainerState.RUNNING:
-            raise SheepError("ExecError", f"container {container_id} does not run")
+        container = self._running(container_id)
         outcome = foresee(command)
         if outcome.seconds == FOREVER:  # not a script: what a probe would run
             outcome = Outcome((), 0.0, 0)
@@ -262,10 +280,7 @@ class HollowRuntime:
     async def open_exec(
         self, container_id: str, command: list[str], stdio: Stdio
     ) -> AsyncIterator[Process]:
-        self._settle()
-        container = self._containers.get(container_id)
-        if container is None or container.info.state is not ContainerState.RUNNING:
-            raise SheepError("ExecError", f"container {container_id} does not run")
+        self._running(container_id)
         yield ScriptedProcess(command, self._clock)
 
     @asynccontextmanager

@@ -15,11 +15,13 @@ from shepherd.api.objects.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
+from shepherd.api.quantity import millis
 
 Amounts = dict[str, str | int | float]
 
 
 class Container(View):
+    name: str = ""
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
@@ -40,9 +42,17 @@ class PodSpec(View):
     scheduling_gates: list[SourceName] = []
 
 
+class ContainerStatus(View):
+    name: str = ""
+    allocated_resources: Amounts = {}
+    resources: ResourceRequirements | None = None
+
+
 class PodStatus(View):
     phase: str = "Pending"
     conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
 
 
 class Pod(View):
@@ -50,10 +60,41 @@ class Pod(View):
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
 
+    def __post_init__(self) -> None:
+        """While a resize is under way a pod counts for what it asks for, what it has been granted
+        or what it still has, whichever is most; one that its node can never grant does not count
+        for what it asks for (component-helpers `resource.PodRequests`, UseStatusResources)."""
+        status, spec = self.status, self.spec
+        statuses = status.container_statuses + status.init_container_statuses
+        if not statuses:
+            return
+        infeasible = any(
+            c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions
+        )
+        known = {one.name: one for one in statuses}
+        for container in (*spec.containers, *spec.init_containers):
+            if (one := known.get(container.name)) and one.resources:
+                container.resources.requests = _most(
+                    {} if infeasible else container.resources.requests,
+                    one.allocated_resources,
+                    one.resources.requests,
+                )
+        status.container_statuses = status.init_container_statuses = []
+
     @property
     def finished(self) -> bool:
         """Its containers have ended for good: it uses nothing of its node any more."""
         return self.status.phase in ("Succeeded", "Failed")
+
+
+def _most(*each: Amounts) -> Amounts:
+    """The largest amount of each resource."""
+    result: Amounts = {}
+    for amounts in each:
+        for name, amount in amounts.items():
+            if name not in result or millis(result[name]) < millis(amount):
+                result[name] = amount
+    return result
 
 
 class NodeSpec(View):

@@ -14,6 +14,7 @@ from shepherd.api.kinds import NAMESPACE, NODE, POD, SERVICE, SERVICE_ACCOUNT
 from shepherd.api.kinds.certificates import CERTIFICATE_SIGNING_REQUEST
 from shepherd.api.kinds.ephemeral import validate_ephemeral_update
 from shepherd.api.kinds.replicationcontrollers import REPLICATION_CONTROLLER
+from shepherd.api.kinds.resize import resized, validate_resize
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import NOTHING, selector_of
@@ -80,6 +81,24 @@ def _add_ephemeral(resource: Resource, wanted: Object, old: Object) -> Object:
         "spec": old["spec"] | ({"ephemeralContainers": containers} if containers else {}),
     }
     if found := validate_ephemeral_update(new, old):
+        raise errors.invalid("", resource.kind, old["metadata"]["name"], found)
+    registry.count_generation(resource, new, old)
+    return new
+
+
+async def _put_resize(handlers: Handlers, call: Call) -> Response:
+    return await handlers.update(call, _resize)
+
+
+async def _patch_resize(handlers: Handlers, call: Call) -> Response:
+    return await handlers.patch(call, _resize)
+
+
+def _resize(resource: Resource, wanted: Object, old: Object) -> Object:
+    """Only the resources of containers change. Raises ApiError 422."""
+    resource.default(wanted)
+    new = resized(wanted, old)
+    if found := validate_resize(new, old):
         raise errors.invalid("", resource.kind, old["metadata"]["name"], found)
     registry.count_generation(resource, new, old)
     return new
@@ -311,6 +330,11 @@ SUBRESOURCES = (
         "ephemeralcontainers",
         lambda resource: resource is POD,
         {"get": _get, "update": _put_ephemeral, "patch": _patch_ephemeral},
+    ),
+    Subresource(
+        "resize",
+        lambda resource: resource is POD,
+        {"get": _get, "update": _put_resize, "patch": _patch_resize},
     ),
     _stream("exec", proxy.execute, "PodExecOptions"),
     _stream("attach", proxy.attach, "PodAttachOptions"),

@@ -12,7 +12,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from shepherd.runtime.base import (
     ContainerConfig,
     ContainerInfo,
     ContainerState,
+    Resources,
     Runtime,
     SandboxConfig,
     SheepError,
@@ -127,6 +128,29 @@ class RuntimeSuite:
             "main", "sidecar", "v1:abc", 4,
         )  # fmt: skip
         assert seen.image_ref == IMAGE
+
+    async def test_a_running_container_gets_other_resources(self, harness: Harness) -> None:
+        """The container stays; what it was given last is known to a later agent too."""
+        config = replace(await prepare(harness, FOREVER), cpu_millis=100, memory_bytes=64 << 20)
+        container = await harness.runtime.start_container(config)
+        assert container.resources == Resources(100, 64 << 20)
+        more = Resources(250, 128 << 20, 200, 32 << 20)
+        await harness.runtime.resize_sandbox(container.sandbox_id, more)
+        await harness.runtime.resize_container(container.id, more)
+        assert await look(harness, container) == replace(container, resources=more)
+        harness.runtime = await harness.reopen()
+        assert (await look(harness, container)).resources == more
+        sandbox = await harness.runtime.sandbox(container.sandbox_id)
+        assert sandbox is not None
+        assert sandbox.resources == more
+        assert (await look(harness, container)).state is ContainerState.RUNNING
+
+    async def test_only_what_runs_gets_other_resources(self, harness: Harness) -> None:
+        ended = await exited(harness, await start(harness, "exit 0"))
+        with pytest.raises(SheepError):
+            await harness.runtime.resize_container(ended.id, Resources(100))
+        with pytest.raises(SheepError):
+            await harness.runtime.resize_sandbox("nobody-0", Resources(100))
 
     async def test_a_removed_container_is_forgotten(self, harness: Harness) -> None:
         container = await exited(harness, await start(harness, "exit 0"))

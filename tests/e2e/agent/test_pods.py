@@ -220,3 +220,60 @@ async def test_probes_and_hooks_act_on_real_containers(cluster: Cluster) -> None
     assert result.exit_code == 0
     await cluster.until("web", lambda s: s["containerStatuses"][0]["restartCount"] == 1)
     await cluster.ready("web")
+
+
+async def test_other_resources_without_a_restart_and_with_one(cluster: Cluster) -> None:
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+
+    def resources(cpu: str, memory: str) -> dict[str, Any]:
+        amounts = {"cpu": cpu, "memory": memory}
+        return {"requests": amounts, "limits": amounts}
+
+    async def resize(cpu: str, memory: str, restarts: int) -> Any:
+        """Ask for it and wait until the container itself reads that of its cgroup."""
+        wanted = resources(cpu, memory)
+        change = {"name": "web", "resources": wanted}
+        await cluster.client.patch(
+            POD, "web", "default", {"spec": {"containers": [change]}},
+            type="strategic", sub="resize",
+        )  # fmt: skip
+        status = await cluster.until(
+            "web",
+            lambda s: s["containerStatuses"][0]["resources"] == wanted
+            and s["containerStatuses"][0]["restartCount"] == restarts
+            and not any(c["type"].startswith("PodResize") for c in s["conditions"]),
+        )
+        return status["containerStatuses"][0]
+
+    script = "trap 'exit 0' TERM; while true; do sleep 0.1; done"
+    await cluster.create(
+        "web", containers=[sh(script, resources=resources("100m", "32Mi"), resizePolicy=policy)]
+    )
+    first = (await cluster.ready("web"))["containerStatuses"][0]
+    assert await limit(cluster, first) == (10_000, 32 << 20)
+    same = await resize("200m", "32Mi", 0)
+    assert same["containerID"] == first["containerID"]
+    assert same["state"] == first["state"]
+    assert await limit(cluster, same) == (20_000, 32 << 20)
+    other = await resize("200m", "64Mi", 1)
+    assert other["containerID"] != first["containerID"]
+    assert await limit(cluster, other) == (20_000, 64 << 20)
+    await cluster.stop_agent()
+    await cluster.start_agent()
+    last = await resize("300m", "64Mi", 1)
+    assert last["containerID"] == other["containerID"]
+    assert await limit(cluster, last) == (30_000, 64 << 20)
+
+
+async def limit(cluster: Cluster, container: Any) -> tuple[int, int]:
+    """The container's CPU quota and memory limit, as it reads them itself."""
+    script = (
+        "cd /sys/fs/cgroup; if [ -e cpu.max ]; then cut -d' ' -f1 cpu.max; cat memory.max; "
+        "else P=$(grep :memory: /proc/self/cgroup | cut -d: -f3); "
+        "cat cpu$P/cpu.cfs_quota_us cpu/cpu.cfs_quota_us 2>/dev/null | head -1; "
+        "cat memory$P/memory.limit_in_bytes memory/memory.limit_in_bytes 2>/dev/null | head -1; fi"
+    )
+    name = container["containerID"].partition("://")[2]
+    done = await cluster.runtime.exec(name, ["sh", "-c", script], timeout_seconds=10)
+    quota, memory = done.output.split()
+    return int(quota), int(memory)

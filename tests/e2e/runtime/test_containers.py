@@ -18,6 +18,7 @@ from shepherd.runtime.base import (
     ContainerInfo,
     ContainerState,
     Mount,
+    Resources,
     SandboxConfig,
     SheepError,
 )
@@ -81,6 +82,48 @@ async def test_processes_over_the_limit_do_not_start(runtime_harness: Harness) -
     )
     assert ended.exit_code != 0
     assert any("can't fork" in line for line in printed(ended))
+
+
+def limits(path: str) -> tuple[str, str, str]:
+    """What the kernel says: the CPU quota and share, and the memory limit of a group."""
+    root = Path("/sys/fs/cgroup")
+    if (root / "cgroup.controllers").exists():
+        group = root / path
+        quota = (group / "cpu.max").read_text().split()[0]
+        return quota, (group / "cpu.weight").read_text(), (group / "memory.max").read_text()
+    cpu, memory = root / "cpu" / path, root / "memory" / path
+    return (
+        (cpu / "cpu.cfs_quota_us").read_text().strip(),
+        (cpu / "cpu.shares").read_text(),
+        (memory / "memory.limit_in_bytes").read_text(),
+    )
+
+
+async def test_the_kernel_holds_the_new_limits(runtime_harness: Harness, instance: str) -> None:
+    sandbox = replace(sandbox_config(), cpu_millis=100, memory_bytes=32 * MIB)
+    await runtime_harness.runtime.run_sandbox(sandbox)
+    config = replace(
+        await prepare(runtime_harness, FOREVER),
+        sandbox_id=sandbox.id, cpu_millis=100, memory_bytes=32 * MIB,
+    )  # fmt: skip
+    container = await runtime_harness.runtime.start_container(config)
+    pod, own = f"{instance}/{sandbox.id}", f"{instance}/{sandbox.id}/{container.id}"
+    before = limits(own)
+    assert (before[0], int(before[2])) == ("10000", 32 * MIB)
+    for millis, memory in ((500, 64 * MIB), (200, 48 * MIB)):
+        resources = Resources(millis, memory, millis)
+        room = Resources(500, 64 * MIB, 500)
+        await runtime_harness.runtime.resize_sandbox(sandbox.id, room)
+        await runtime_harness.runtime.resize_container(container.id, resources)
+        await runtime_harness.runtime.resize_sandbox(sandbox.id, resources)
+        for group in (pod, own):
+            quota, share, limit = limits(group)
+            assert (quota, int(limit)) == (str(millis * 100), memory)
+            assert share != before[1]
+    with pytest.raises(SheepError) as refused:
+        await runtime_harness.runtime.resize_container(container.id, Resources(200, 4096))
+    assert "below current usage" in refused.value.message
+    assert int(limits(own)[2]) == 48 * MIB
 
 
 # Identity and rights

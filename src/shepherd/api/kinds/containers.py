@@ -52,6 +52,9 @@ def validate_containers(spec: Object, path: str, volumes: set[str]) -> Errors:
         for index, container in enumerate(spec.get(kind) or ()):
             at = f"{path}.{kind}[{index}]"
             yield from _validate_container(container, at, names, volumes)
+            never = spec.get("restartPolicy") == "Never"
+            policies = container.get("resizePolicy") or []
+            yield from _validate_resize_policies(policies, f"{at}.resizePolicy", never=never)
             for number, port in enumerate(container.get("ports") or ()):
                 port_at = f"{at}.ports[{number}]"
                 if spec.get("hostNetwork") and port.get("hostPort") != port.get("containerPort"):
@@ -205,6 +208,21 @@ def _validate_resources(resources: Object, path: str) -> Errors:
         if wanted and limit and limit < wanted:
             detail = f"must be less than or equal to {name} limit of {limit}"
             yield invalid_value(f"{path}.requests", str(wanted), detail)
+
+
+def _validate_resize_policies(policies: list[Object], path: str, *, never: bool) -> Errors:
+    """`never`: containers of the pod are not restarted."""
+    names: set[str] = set()
+    for index, policy in enumerate(policies):
+        name, restart = policy.get("resourceName"), policy.get("restartPolicy")
+        yield from unique(f"{path}[{index}]", name or "", names)
+        yield from needed(path, name)
+        yield from one_of(path, name, ("cpu", "memory"))
+        yield from needed(path, restart)
+        yield from one_of(path, restart, ("NotRequired", "RestartContainer"))
+        if never and restart == "RestartContainer":
+            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            yield invalid_value(path, restart, detail)
 
 
 def _validate_resource_names(values: Mapping[str, object], path: str) -> Errors:

@@ -18,7 +18,7 @@ Warnings = Iterator[str]
 _IDLE_SPEC_FIELDS = (
     "resourceClaims", "resources", "runtimeClassName", "setHostnameAsFQDN",
 )  # fmt: skip
-_IDLE_CONTAINER_FIELDS = ("resizePolicy", "restartPolicyRules", "volumeDevices")
+_IDLE_CONTAINER_FIELDS = ("restartPolicyRules", "volumeDevices")
 _IDLE_SECURITY_FIELDS = ("appArmorProfile", "procMount", "seLinuxOptions", "windowsOptions")
 _LIVE_VOLUMES = frozenset(
     ("configMap", "downwardAPI", "emptyDir", "hostPath", "name", "projected", "secret")

@@ -73,6 +73,12 @@ class ResourceRequirements(View):
     limits: dict[str, str | int | float] = {}
 
 
+class ContainerResizePolicy(View):
+    resource_name: str = ""
+    restart_policy: str = ""
+    """NotRequired or RestartContainer."""
+
+
 class ExecAction(View):
     command: list[str] = []
 
@@ -179,6 +185,7 @@ class Container(View):
     env_from: list[EnvFromSource] = []
     env: list[EnvVar] = []
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    resize_policy: list[ContainerResizePolicy] = []
     restart_policy: str = ""
     """Only init containers: `Always` makes a sidecar."""
     volume_mounts: list[VolumeMount] = []

@@ -11,10 +11,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from shepherd.runtime.base import Stats
+from shepherd.runtime.base import Resources, Stats
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_MICROSECONDS = 100_000
+NO_LIMIT_V1 = 1 << 60
+"""v1 says "none" by a number near 2**63."""
 
 
 def cpu_shares(millis: int) -> int:
@@ -51,30 +53,47 @@ class Cgroups:
             return [self.root]
         return [one for one in self.root.iterdir() if one.is_dir() and not one.is_symlink()]
 
-    def prepare(
-        self, path: str, *, cpu_millis: int | None, memory_bytes: int | None, request_millis: int
-    ) -> None:
+    def prepare(self, path: str, resources: Resources) -> None:
         """Make a pod's group with its limits. Raises OSError."""
-        shares = cpu_shares(request_millis)
         if self.unified:
             self._delegate(path)
-            group = self._group("", path)
-            settings = {group / "cpu.weight": str(cpu_weight(shares))}
-            if cpu_millis is not None:
-                settings[group / "cpu.max"] = f"{cpu_quota(cpu_millis)} {PERIOD_MICROSECONDS}"
-            if memory_bytes is not None:
-                settings[group / "memory.max"] = str(memory_bytes)
         else:
-            cpu, memory = self._group("cpu", path), self._group("memory", path)
-            cpu.mkdir(parents=True, exist_ok=True)
-            memory.mkdir(parents=True, exist_ok=True)
-            settings = {cpu / "cpu.shares": str(shares)}
-            if cpu_millis is not None:
-                settings[cpu / "cpu.cfs_quota_us"] = str(cpu_quota(cpu_millis))
-            if memory_bytes is not None:
-                settings[memory / "memory.limit_in_bytes"] = str(memory_bytes)
-        for file, value in settings.items():
+            for controller in ("cpu", "memory"):
+                self._group(controller, path).mkdir(parents=True, exist_ok=True)
+        self.limit(path, resources)
+
+    def limit(self, path: str, resources: Resources) -> None:
+        """Limit a group anew. A limit that is not given stays as it is. Raises OSError."""
+        for file, value in self._settings(path, resources).items():
             file.write_text(value)
+
+    def _settings(self, path: str, resources: Resources) -> dict[Path, str]:
+        cpu, memory = self._group("cpu", path), self._group("memory", path)
+        millis, limit = resources.cpu_millis, resources.memory_bytes
+        shares = cpu_shares(resources.cpu_request_millis or millis or 0)
+        settings: dict[Path, str] = {}
+        if limit is not None:
+            settings |= self._memory_settings(memory, limit)
+        if self.unified:
+            settings[cpu / "cpu.weight"] = str(cpu_weight(shares))
+            if millis is not None:
+                settings[cpu / "cpu.max"] = f"{cpu_quota(millis)} {PERIOD_MICROSECONDS}"
+        else:
+            settings[cpu / "cpu.shares"] = str(shares)
+            if millis is not None:
+                settings[cpu / "cpu.cfs_quota_us"] = str(cpu_quota(millis))
+        return settings
+
+    def _memory_settings(self, group: Path, limit: int) -> dict[Path, str]:
+        """v1: what memory and swap may be together can never be less than memory alone. Only
+        containers have such a limit."""
+        if self.unified:
+            return {group / "memory.max": str(limit)}
+        files = [group / "memory.limit_in_bytes"]
+        with_swap = group / "memory.memsw.limit_in_bytes"
+        if with_swap.exists() and int(with_swap.read_text()) < NO_LIMIT_V1:
+            files.insert(0 if limit > int(with_swap.read_text()) else 1, with_swap)
+        return dict.fromkeys(files, str(limit))
 
     def _delegate(self, path: str) -> None:
         """v2: make each group on the way and hand the controllers down to it."""

@@ -5,12 +5,19 @@ in workers."""
 import json
 import os
 import stat
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from shepherd.runtime.base import ContainerConfig, ContainerInfo, ContainerState, SheepError
+from shepherd.runtime.base import (
+    ContainerConfig,
+    ContainerInfo,
+    ContainerState,
+    Resources,
+    SheepError,
+)
 from shepherd.runtime.oci import kernel, monitor, spec, users
 from shepherd.runtime.oci.cgroups import Cgroups
 from shepherd.runtime.oci.images import ImageRecord, write_atomically
@@ -115,8 +122,30 @@ class ContainerStore:
             stop_signal=config.stop_signal or image.defaults.stop_signal,
             shares_pids=bool(sandbox.pause or sandbox.config.host_pid or target),
         )  # fmt: skip
-        write_atomically(folder / "record.json", msgspec.json.encode(record))
+        self._write(record)
         return record
+
+    def resize(self, record: ContainerRecord, resources: Resources) -> ContainerRecord:
+        """Change the limits of a running container; its record from now on.
+
+        Raises SheepError: to allow less memory than is used would end it. Raises OSError.
+        """
+        cgroup, limit = self.cgroup(record.config), resources.memory_bytes
+        stats = self._cgroups.stats(cgroup)
+        if stats and limit is not None and limit < stats.memory_bytes:
+            message = (
+                f"attempting to set container memory limit ({limit}) below current usage "
+                f"({stats.memory_bytes})"
+            )
+            raise SheepError("ResizeError", message)
+        self._cgroups.limit(cgroup, resources)
+        changed = replace(record.config, **asdict(resources))
+        record = msgspec.structs.replace(record, config=changed)
+        self._write(record)
+        return record
+
+    def _write(self, record: ContainerRecord) -> None:
+        write_atomically(self.folder(record.id) / "record.json", msgspec.json.encode(record))
 
     def _prepare(
         self,
@@ -247,7 +276,7 @@ def _info(record: ContainerRecord, state: ContainerState, **more: Any) -> Contai
         id=config.id, sandbox_id=config.sandbox_id, name=config.name, attempt=config.attempt,
         state=state, image=config.image, image_ref=config.image_ref, kind=config.kind,
         spec_hash=config.spec_hash, created_at=record.created_at, started_at=record.started_at,
-        log_path=config.log_path, pid=record.process.pid, **more,
+        log_path=config.log_path, pid=record.process.pid, resources=config.resources, **more,
     )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ class HeldSandbox:
             id=config.id, pod_uid=config.pod_uid, pod_name=config.pod_name,
             pod_namespace=config.pod_namespace, attempt=config.attempt, ready=self.ready,
             addresses=(address,) if address else (), created_at=self.record.created_at,
+            resources=config.resources,
             containers=tuple(container.info for container in self.containers.values()),
         )  # fmt: skip
 

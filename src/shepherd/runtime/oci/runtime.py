@@ -5,8 +5,9 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from shepherd.runtime.base import (
     ExecResult,
     Images,
     Process,
+    Resources,
     RuntimeInfo,
     SandboxConfig,
     SandboxInfo,
@@ -233,6 +235,19 @@ class OciRuntime:
         held = (sandbox.record.address for sandbox in self._held.values())
         return [one for one in (*held, *self._reserved.values()) if one]
 
+    async def resize_sandbox(self, sandbox_id: str, resources: Resources) -> None:
+        key = f"resize {sandbox_id}"
+        await self._once(key, lambda: self._resize_sandbox(sandbox_id, resources))
+
+    async def _resize_sandbox(self, sandbox_id: str, resources: Resources) -> None:
+        sandbox = self._held.get(sandbox_id)
+        if sandbox is None:
+            raise SheepError("SandboxNotFound", f"sandbox {sandbox_id} is gone")
+        with _resizing():
+            sandbox.record = await self._workers.run(
+                self._sandboxes.resize, sandbox.record, resources
+            )
+
     async def remove_sandbox(self, sandbox_id: str) -> None:
         await self._once(f"remove {sandbox_id}", lambda: self._remove_sandbox(sandbox_id))
 
@@ -280,6 +295,18 @@ class OciRuntime:
         container = sandbox.containers[config.id] = HeldContainer(record, info)
         self._watch(container)
         return info
+
+    async def resize_container(self, container_id: str, resources: Resources) -> None:
+        key = f"resize {container_id}"
+        await self._once(key, lambda: self._resize_container(container_id, resources))
+
+    async def _resize_container(self, container_id: str, resources: Resources) -> None:
+        container = self._running(container_id)
+        with _resizing():
+            container.record = await self._workers.run(
+                self._containers.resize, container.record, resources
+            )
+        container.info = replace(container.info, resources=resources)
 
     async def stop_container(self, container_id: str, grace_seconds: float) -> None:
         container = self._find(container_id)
@@ -455,3 +482,11 @@ class OciRuntime:
         container.info = await self._workers.run(self._containers.settle, container.record)
         container.ended.set()
         self._changes.notify(container.record.pod_uid)
+
+
+@contextmanager
+def _resizing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SheepError("ResizeError", f"cannot change the limits: {error}") from error

@@ -3,13 +3,13 @@ each container of the pod sees in its /etc. Blocking; called in workers."""
 
 import contextlib
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from ipaddress import IPv4Interface
 from pathlib import Path
 
 import msgspec
 
-from shepherd.runtime.base import Mount, SandboxConfig, SheepError
+from shepherd.runtime.base import Mount, Resources, SandboxConfig, SheepError
 from shepherd.runtime.oci import kernel, network, pause
 from shepherd.runtime.oci.cgroups import Cgroups
 from shepherd.runtime.oci.images import write_atomically
@@ -100,10 +100,7 @@ class SandboxStore:
         try:
             self.remove(record.id)
             folder.mkdir(parents=True)
-            self._cgroups.prepare(
-                self.cgroup(record.id), cpu_millis=config.cpu_millis,
-                memory_bytes=config.memory_bytes, request_millis=config.cpu_request_millis,
-            )  # fmt: skip
+            self._cgroups.prepare(self.cgroup(record.id), config.resources)
             _write_files(folder, record)
             if not config.host_ipc:
                 (folder / "shm").mkdir()
@@ -115,12 +112,23 @@ class SandboxStore:
             )
             if config.share_pid and not config.host_pid:
                 record = msgspec.structs.replace(record, pause=self._start_pause(config))
-            write_atomically(folder / "record.json", msgspec.json.encode(record))
+            self._write(record)
             return record
         except (OSError, OciError, ValueError) as error:  # a sysctl may hold a zero byte
             self.remove(record.id)
             message = f"sandbox of {config.pod_namespace}/{config.pod_name}: {error}"
             raise SheepError("FailedCreatePodSandBox", message) from error
+
+    def resize(self, record: SandboxRecord, resources: Resources) -> SandboxRecord:
+        """Change its limits; its record from now on. Raises OSError."""
+        self._cgroups.limit(self.cgroup(record.id), resources)
+        changed = replace(record.config, **asdict(resources))
+        record = msgspec.structs.replace(record, config=changed)
+        self._write(record)
+        return record
+
+    def _write(self, record: SandboxRecord) -> None:
+        write_atomically(self.folder(record.id) / "record.json", msgspec.json.encode(record))
 
     def _start_pause(self, config: SandboxConfig) -> Process:
         """Start the init of the pod's own PID namespace. Raises OciError, OSError."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shepherd.runtime.base import Stats
+from shepherd.runtime.base import Resources, Stats
 from shepherd.runtime.oci.cgroups import Cgroups, cpu_quota, cpu_shares, cpu_weight
 
 
@@ -19,13 +19,40 @@ def unified(tmp_path: Path) -> Path:
 def test_v2_limits_a_pod_and_hands_the_controllers_down(unified: Path) -> None:
     cgroups = Cgroups(unified / "shadow", unified)
     assert cgroups.mode == "v2"
-    cgroups.prepare("/i/pod", cpu_millis=500, memory_bytes=1 << 20, request_millis=1000)
+    cgroups.prepare("/i/pod", Resources(500, 1 << 20, 1000))
     pod = unified / "i" / "pod"
     assert (pod / "cpu.max").read_text() == "50000 100000"
     assert (pod / "memory.max").read_text() == str(1 << 20)
     assert (pod / "cpu.weight").read_text() == "39"
     for folder in (unified, unified / "i", pod):
         assert (folder / "cgroup.subtree_control").read_text() == "+cpu +io +memory +pids"
+
+
+def test_v2_limits_change(unified: Path) -> None:
+    cgroups = Cgroups(unified / "shadow", unified)
+    pod = unified / "i" / "pod"
+    cgroups.prepare("/i/pod", Resources(500, 1 << 20, 1000))
+    cgroups.limit("/i/pod", Resources(250, 2 << 20, 2000))
+    assert (pod / "cpu.max").read_text() == "25000 100000"
+    assert (pod / "memory.max").read_text() == str(2 << 20)
+    assert (pod / "cpu.weight").read_text() == "79"
+    cgroups.limit("/i/pod", Resources(None, None, 1000))
+    assert (pod / "cpu.max").read_text() == "25000 100000"
+
+
+@pytest.mark.parametrize("swap", [1 << 20, 1 << 62])
+def test_v1_limits_change_and_swap_with_memory(tmp_path: Path, swap: int) -> None:
+    memory = tmp_path / "memory" / "pod"
+    cgroups = Cgroups(tmp_path / "shadow", tmp_path)
+    cgroups.prepare("/pod", Resources(500, 1 << 20))
+    (memory / "memory.memsw.limit_in_bytes").write_text(str(swap))
+    for limit in (2 << 20, 1 << 19):
+        cgroups.limit("/pod", Resources(250, limit))
+        assert (memory / "memory.limit_in_bytes").read_text() == str(limit)
+        counted = limit if swap == 1 << 20 else swap
+        assert (memory / "memory.memsw.limit_in_bytes").read_text() == str(counted)
+    assert (tmp_path / "cpu" / "pod" / "cpu.cfs_quota_us").read_text() == "25000"
+    assert (tmp_path / "cpu" / "pod" / "cpu.shares").read_text() == "256"
 
 
 def test_v2_tells_use_and_memory_kills(unified: Path) -> None:

@@ -294,7 +294,7 @@ _PASSING = ("PodResizePending", "PodResizeInProgress")
 
 
 def _resize_conditions(view: PodView) -> "dict[str, _Finding]":
-    found = {}
+    found: dict[str, _Finding] = {}
     if view.refused:
         found["PodResizePending"] = (True, view.refused.reason, view.refused.message)
     if resizing(view):

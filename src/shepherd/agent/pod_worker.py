@@ -14,7 +14,7 @@ from shepherd.agent.node import Node
 from shepherd.agent.pod_actions import Actions
 from shepherd.agent.pod_memory import PodMemory, Scene
 from shepherd.agent.pod_plan import Action, Cancel, Plan, RefreshVolumes, StopContainer
-from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict, resizing
+from shepherd.agent.pod_state import BoundPod, ContainerView, PodView, Verdict, resizing, run_out
 from shepherd.agent.probes import Prober
 from shepherd.agent.resize import Grant, summary, with_resources_of
 from shepherd.lib.tasks import cancel_and_wait
@@ -185,7 +185,7 @@ class PodWorker:
 
     def _note_resize(self, view: PodView) -> None:
         before, self._resizing = self._resizing, resizing(view)
-        if before and not self._resizing:
+        if before and not self._resizing and view.stop_by is None and not run_out(view):
             text = f"Pod resize completed: {summary(self.pod)}"
             self._actions.say("Normal", "ResizeCompleted", text)
 

@@ -239,9 +239,11 @@ async def test_other_resources_without_a_restart_and_with_one(cluster: Cluster) 
         )  # fmt: skip
         status = await cluster.until(
             "web",
-            lambda s: s["containerStatuses"][0]["resources"] == wanted
-            and s["containerStatuses"][0]["restartCount"] == restarts
-            and not any(c["type"].startswith("PodResize") for c in s["conditions"]),
+            lambda s: (
+                s["containerStatuses"][0]["resources"] == wanted
+                and s["containerStatuses"][0]["restartCount"] == restarts
+                and not any(c["type"].startswith("PodResize") for c in s["conditions"])
+            ),
         )
         return status["containerStatuses"][0]
 

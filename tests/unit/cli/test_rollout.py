@@ -23,7 +23,7 @@ def workload(strategy: Object | None = None, **status: Any) -> Object:
 
 PARTITION = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
 ON_DELETE = {"type": "OnDelete"}
-SEEN = {"observedGeneration": 2}
+SEEN: dict[str, Any] = {"observedGeneration": 2}
 
 
 @pytest.mark.parametrize(

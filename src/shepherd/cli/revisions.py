@@ -13,8 +13,8 @@ from shepherd.api.objects import ControllerRevision, decode
 from shepherd.api.resource import Object, Resource
 from shepherd.cli.session import Failure
 from shepherd.client.base import Client
+from shepherd.controllers.deployment_plan import HASH_LABEL, REVISION
 from shepherd.controllers.history import template_of
-from shepherd.controllers.rollout import HASH_LABEL, REVISION
 
 CAUSE = "kubernetes.io/change-cause"
 """The annotation in which a user says what a change is for."""

@@ -1,12 +1,18 @@
-"""The API server behind a real socket, without and with TLS, and kubectl pointed at it."""
+"""The API server behind a real socket, without and with TLS, and kubectl pointed at it.
+
+Of tests that have a `cluster` of nodes, `kubectl` is its administrator's.
+"""
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,6 +29,7 @@ from shepherd.server.pki import Pki
 from shepherd.server.signing import CertificateSigner
 from shepherd.server.tokens import ServiceAccountTokens
 from shepherd.store.memory import MemoryStore
+from shepherd.testing import Cluster
 
 KUBECTL = Path(sys.executable).parent / "kubectl"
 
@@ -89,3 +96,41 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     yield Served(config, tmp_path)
     await httpd.close(1)
     await store.close()
+
+
+class Shell:
+    """kubectl, for the administrator of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        home = {"HOME": str(cluster.kubeconfig.parent)}
+        self._environment = os.environ | cluster.settings.environment | home
+
+    def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
+        """What it prints on both of its outputs."""
+        done = subprocess.run(
+            [KUBECTL, *arguments],
+            input=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+    def apply(self, manifest: dict[str, Any]) -> str:
+        return self("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    def names(self, kind: str) -> list[str]:
+        return self("get", kind, "-o", "name").split()
+
+    def of_pods(self, field: str) -> set[str]:
+        """The values of a field of all pods."""
+        return set(self("get", "pods", "-o", f"jsonpath={{.items[*].{field}}}").split())
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster) -> Shell:
+    return Shell(cluster)

@@ -1,51 +1,11 @@
 """kubectl works with StatefulSets, DaemonSets and ReplicationControllers as on any cluster."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shepherd.testing import Cluster
-
-KUBECTL = str(Path(sys.executable).parent / "kubectl")
-
-
-class Shell:
-    """kubectl, for the administrator of a cluster."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        home = {"HOME": str(cluster.kubeconfig.parent)}
-        self._environment = os.environ | cluster.settings.environment | home
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What it prints on both of its outputs."""
-        done = subprocess.run(
-            [KUBECTL, *arguments],
-            input=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=self._environment,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    def apply(self, manifest: dict[str, Any]) -> str:
-        return self("apply", "-f", "-", stdin=json.dumps(manifest))
-
-    def names(self, kind: str) -> list[str]:
-        return self("get", kind, "-o", "name").split()
-
-    def of_pods(self, field: str) -> set[str]:
-        """The values of a field of all pods."""
-        return set(self("get", "pods", "-o", f"jsonpath={{.items[*].{field}}}").split())
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +14,10 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def kubectl(cluster: Cluster) -> Iterator[Shell]:
-    shell = Shell(cluster)
-    yield shell
-    shell("delete", "statefulset,daemonset,rc,controllerrevision,pod,pvc", "--all")
+@pytest.fixture(autouse=True)
+def nothing_is_left(kubectl: Any) -> Iterator[None]:
+    yield
+    kubectl("delete", "statefulset,daemonset,rc,controllerrevision,pod,pvc", "--all")
 
 
 def manifest(kind: str, image: str = "demo:1", **spec: Any) -> dict[str, Any]:
@@ -81,7 +40,7 @@ def manifest(kind: str, image: str = "demo:1", **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_a_rollout_is_followed_listed_undone_and_restarted(
-    kubectl: Shell, kind: str, what: str, spec: dict[str, Any]
+    kubectl: Any, kind: str, what: str, spec: dict[str, Any]
 ) -> None:
     assert kubectl.apply(manifest(kind, **spec)) == f"{what} created\n"
     done = "roll out complete" if kind == "StatefulSet" else "successfully rolled out"
@@ -110,7 +69,7 @@ def test_a_rollout_is_followed_listed_undone_and_restarted(
     assert kubectl.of_pods("metadata.uid") == after
 
 
-def test_a_stateful_set_is_shown_scaled_and_waited_for(kubectl: Shell) -> None:
+def test_a_stateful_set_is_shown_scaled_and_waited_for(kubectl: Any) -> None:
     claim = {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -129,7 +88,7 @@ def test_a_stateful_set_is_shown_scaled_and_waited_for(kubectl: Shell) -> None:
     assert kubectl.names("pvc") == ["persistentvolumeclaim/data-web-0"]
 
 
-def test_a_daemon_set_counts_its_nodes(kubectl: Shell) -> None:
+def test_a_daemon_set_counts_its_nodes(kubectl: Any) -> None:
     kubectl.apply(manifest("DaemonSet"))
     kubectl("rollout", "status", "daemonset/web", "--timeout=30s")
     row = kubectl("get", "daemonset", "web", "--no-headers").split()
@@ -139,7 +98,7 @@ def test_a_daemon_set_counts_its_nodes(kubectl: Shell) -> None:
     assert "Number of Nodes Misscheduled: 0" in kubectl("describe", "daemonset", "web")
 
 
-def test_a_replication_controller_is_scaled(kubectl: Shell) -> None:
+def test_a_replication_controller_is_scaled(kubectl: Any) -> None:
     body = manifest("ReplicationController", replicas=2) | {"apiVersion": "v1"}
     body["spec"]["selector"] = {"app": "web"}
     assert kubectl.apply(body) == "replicationcontroller/web created\n"

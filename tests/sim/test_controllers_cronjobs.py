@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shepherd.api.kinds import EVENT
 from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.meta import format_time, parse_time
 from shepherd.api.resource import Object
@@ -74,10 +73,6 @@ async def status(plane: ControlPlane) -> Any:
     return found["status"]
 
 
-async def events(plane: ControlPlane, reason: str) -> list[str]:
-    return [e["message"] for e in await plane.items(EVENT) if e["reason"] == reason]
-
-
 def test_it_starts_a_job_each_time_and_says_so() -> None:
     async def story(plane: ControlPlane) -> None:
         await plane.client.create(CRON_JOB, cron_job("*/10 * * * *"))
@@ -91,13 +86,13 @@ def test_it_starts_a_job_each_time_and_says_so() -> None:
         (first, second) = await plane.items(JOB)
         assert first["metadata"]["labels"] == {"app": "nightly"}
         assert first["metadata"]["ownerReferences"][0]["controller"]
-        assert len(await events(plane, "SuccessfulCreate")) == 2
+        assert len(await plane.events("SuccessfulCreate")) == 2
         await end(plane, second["metadata"]["name"])
         await asyncio.sleep(1)
         found = await status(plane)
         assert [item["uid"] for item in found["active"]] == [first["metadata"]["uid"]]
         assert found["lastSuccessfulTime"] == format_time(plane.clock.now() - 1)
-        (seen,) = await events(plane, "SawCompletedJob")
+        (seen,) = await plane.events("SawCompletedJob")
         assert seen == f"Saw completed job: {second['metadata']['name']}, condition: Complete"
 
     play(story)
@@ -113,7 +108,7 @@ def test_what_becomes_of_a_job_that_runs_when_the_next_is_due(policy: str) -> No
         assert await names(plane) == expected[policy]
         assert [item["name"] for item in (await status(plane))["active"]] == expected[policy]
         if policy == "Forbid":
-            assert await events(plane, "JobAlreadyActive")
+            assert await plane.events("JobAlreadyActive")
             await end(plane, first)
             await eventually(lambda: started(plane, second), within_seconds=1)
 
@@ -214,9 +209,9 @@ def test_controllers_that_were_away_start_the_last_job_only_and_within_the_deadl
         await asyncio.sleep(1)
         minute = int(EPOCH / 60) + 150
         assert await names(plane) == [f"many-{minute}", f"tick-{minute}"]
-        (text,) = await events(plane, "TooManyMissedTimes")
+        (text,) = await plane.events("TooManyMissedTimes")
         assert text.startswith("too many missed start times. Set or decrease")
-        (text,) = await events(plane, "MissSchedule")
+        (text,) = await plane.events("MissSchedule")
         assert text == "Missed scheduled time to start a job: Thu, 01 Jan 2026 02:00:00 +0000"
         await cancel_and_wait(task)
 

@@ -1,31 +1,17 @@
 """DaemonSets over the real API, with stand-ins for the nodes, in virtual time."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from shepherd.api.kinds import EVENT, NODE, POD
+from shepherd.api.kinds import NODE, POD
 from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.kinds.replicationcontrollers import CONTROLLER_REVISION
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object
-from shepherd.testing.control_plane import ControlPlane, StandInNodes
-from shepherd.testing.virtual import eventually, run_virtual
+from shepherd.testing.control_plane import ControlPlane, StandInNodes, play
+from shepherd.testing.virtual import eventually
 
-Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
 LABELS = {"app": "agent"}
 NODES = ("n1", "n2", "n3")
-
-
-def play(story: Story) -> None:
-    """Run a story on a cluster of three stand-in nodes."""
-
-    async def main() -> None:
-        async with ControlPlane.open() as plane:
-            nodes = StandInNodes(plane, *NODES)
-            async with nodes.up():
-                await story(plane, nodes)
-
-    run_virtual(main())
 
 
 def daemon_set(image: str = "demo:1", pod: Object | None = None, **spec: Any) -> Object:
@@ -244,7 +230,7 @@ def test_failed_pods_are_replaced_and_ever_slower() -> None:
         await plane.client.create(DAEMON_SET, daemon_set())
         await plane.clock.sleep(600)
         assert 6 < len(made) < 15
-        assert "FailedDaemonPod" in {e["reason"] for e in await plane.items(EVENT)}
+        assert await plane.events("FailedDaemonPod")
         nodes.report = nodes.running
         await rollout(plane, within_seconds=1000)
 

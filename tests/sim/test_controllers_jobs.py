@@ -2,21 +2,21 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from shepherd.api.kinds import EVENT, POD, REPLICA_SET
+from shepherd.api.kinds import POD, REPLICA_SET
 from shepherd.api.kinds.jobs import JOB
 from shepherd.api.meta import format_time, parse_time
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object
-from shepherd.testing.control_plane import ControlPlane, StandInNodes
-from shepherd.testing.virtual import eventually, run_virtual
+from shepherd.testing import control_plane
+from shepherd.testing.control_plane import ControlPlane, StandInNodes, Story
+from shepherd.testing.virtual import eventually
 
-Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
 INDEX = "batch.kubernetes.io/job-completion-index"
 TRACKING = "batch.kubernetes.io/job-tracking"
 SUCCEEDED: Object = {"phase": "Succeeded"}
@@ -37,16 +37,13 @@ def index_of(pod: Pod) -> int:
 
 
 def play(story: Story) -> None:
-    """Run a story on a cluster of three stand-in nodes, whose pods end well at once."""
+    """Run a story on nodes whose pods end well at once."""
 
-    async def main() -> None:
-        async with ControlPlane.open() as plane:
-            nodes = StandInNodes(plane, "n1", "n2", "n3")
-            nodes.report = lambda pod: SUCCEEDED
-            async with nodes.up():
-                await story(plane, nodes)
+    async def with_ends(plane: ControlPlane, nodes: StandInNodes) -> None:
+        nodes.report = lambda pod: SUCCEEDED
+        await story(plane, nodes)
 
-    run_virtual(main())
+    control_plane.play(with_ends)
 
 
 def job(name: str = "work", policy: str = "Never", **spec: Any) -> Object:
@@ -81,18 +78,6 @@ async def ended(plane: ControlPlane, how: str, name: str = "work", **limits: Any
     return done
 
 
-async def events(plane: ControlPlane, reason: str) -> list[str]:
-    return [e["message"] for e in await plane.items(EVENT) if e["reason"] == reason]
-
-
-async def pods_are(plane: ControlPlane, count: int, **limits: Any) -> list[Object]:
-    async def so() -> bool:
-        return len(await plane.items(POD)) == count
-
-    await eventually(so, what=f"{count} pods", **limits)
-    return await plane.items(POD)
-
-
 async def created(plane: ControlPlane) -> list[float]:
     """When the pods were made, in seconds after the first."""
     stamps = sorted(
@@ -124,7 +109,7 @@ def test_a_job_runs_so_many_pods_side_by_side_until_enough_have_succeeded() -> N
 
 
 async def said(plane: ControlPlane, reason: str, messages: list[str]) -> bool:
-    return await events(plane, reason) == messages
+    return await plane.events(reason) == messages
 
 
 def test_without_completions_one_success_is_enough_and_the_others_finish() -> None:
@@ -196,7 +181,7 @@ def test_a_deadline_stops_what_runs() -> None:
         done = await ended(plane, "Failed", within_seconds=10)
         assert condition(done, "Failed")[1] == "DeadlineExceeded"
         assert done["status"]["failed"] == 2
-        await pods_are(plane, 0)
+        await plane.pods_are(0)
 
     play(story)
 
@@ -207,14 +192,10 @@ def test_a_finished_job_goes_after_its_time() -> None:
         await ended(plane, "Complete")
         await asyncio.sleep(90)
         assert len(await plane.items(JOB)) == len(await plane.items(POD)) == 1
-        await pods_are(plane, 0, within_seconds=20)
-        await eventually(lambda: gone(plane, "work"))
+        await plane.pods_are(0, within_seconds=20)
+        await plane.gone(JOB, "work")
 
     play(story)
-
-
-async def gone(plane: ControlPlane, name: str) -> bool:
-    return await plane.find(JOB, name) is None
 
 
 def test_a_suspended_job_waits_without_pods_and_loses_no_count() -> None:
@@ -230,7 +211,7 @@ def test_a_suspended_job_waits_without_pods_and_loses_no_count() -> None:
         await resume(plane, suspend=True)
         waits = await plane.until(JOB, "work", is_so("Suspended"))
         assert condition(waits, "Suspended")[1:] == ("JobSuspended", "Job suspended")
-        await pods_are(plane, 1)
+        await plane.pods_are(1)
         waits = (await plane.items(JOB))[0]
         assert (waits["status"]["completedIndexes"], waits["status"].get("failed")) == ("0", None)
         nodes.report = lambda pod: SUCCEEDED
@@ -282,7 +263,7 @@ def test_a_success_policy_ends_the_job_early_and_stops_the_rest() -> None:
         assert condition(done, "SuccessCriteriaMet") == condition(done, "Complete") == met
         assert done["status"]["completedIndexes"] == "2"
         assert "failed" not in done["status"]
-        await pods_are(plane, 1)
+        await plane.pods_are(1)
 
     play(story)
 
@@ -341,7 +322,7 @@ def test_when_a_pod_that_is_deleted_gets_its_replacement(policy: str) -> None:
         patch = {"status": {"phase": "Failed"}}
         await plane.client.patch(POD, pod["metadata"]["name"], "default", patch, sub="status")
         await plane.until(JOB, "work", lambda o: o["status"].get("failed") == 1)
-        await pods_are(plane, 1)
+        await plane.pods_are(1)
 
     play(story)
 
@@ -350,11 +331,11 @@ def test_parallelism_may_change_while_it_runs() -> None:
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         nodes.report = nodes.running
         await plane.client.create(JOB, job(completions=9, parallelism=4))
-        await pods_are(plane, 4)
+        await plane.pods_are(4)
         for parallelism in (1, 3):
             patch = {"spec": {"parallelism": parallelism}}
             await plane.client.patch(JOB, "work", "default", patch)
-            await pods_are(plane, parallelism)
+            await plane.pods_are(parallelism)
         status = (await plane.until(JOB, "work", lambda o: o["status"]["active"] == 3))["status"]
         assert "failed" not in status
 
@@ -381,11 +362,11 @@ def test_18_workloads_with_one_selector_leave_each_others_pods_alone() -> None:
         meta = {"name": "set", "namespace": "default"}
         head = {"kind": "ReplicaSet", "apiVersion": "apps/v1"}
         await plane.client.create(REPLICA_SET, head | {"metadata": meta, "spec": spec})
-        await pods_are(plane, 8)
+        await plane.pods_are(8)
         await asyncio.sleep(60)
         owners = [pod["metadata"]["ownerReferences"][0]["name"] for pod in await plane.items(POD)]
         assert Counter(owners) == {"one": 3, "two": 3, "set": 2}
-        assert len(await events(plane, "SuccessfulCreate")) == 8
+        assert len(await plane.events("SuccessfulCreate")) == 8
         for name in ("one", "two"):
             assert (await plane.find(JOB, name) or {})["status"]["active"] == 3
 
@@ -432,8 +413,8 @@ def test_what_a_deleted_job_leaves_behind(propagation: str, running: bool) -> No
         else:
             await ended(plane, "Complete")
         await plane.client.delete(JOB, "work", "default", propagation=propagation)
-        await eventually(lambda: gone(plane, "work"))
-        left = await pods_are(plane, 2 if propagation == "Orphan" else 0)
+        await plane.gone(JOB, "work")
+        left = await plane.pods_are(2 if propagation == "Orphan" else 0)
 
         async def free() -> bool:
             pods = await plane.items(POD)
@@ -459,6 +440,6 @@ def test_a_pod_that_is_deleted_when_it_has_ended_is_counted_all_the_same() -> No
         done = await ended(plane, "Complete")
         assert done["status"]["succeeded"] == 20
         assert len(deletions) >= 20
-        await pods_are(plane, 0)
+        await plane.pods_are(0)
 
     play(story)

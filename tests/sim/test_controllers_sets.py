@@ -1,7 +1,6 @@
 """ReplicationControllers; and all sets under faults: one pod for each identity, whatever fails."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
@@ -15,38 +14,18 @@ from shepherd.api.objects import Pod, decode
 from shepherd.api.resource import Object
 from shepherd.controllers.daemonset_pods import node_of
 from shepherd.runtime.base import ContainerState
-from shepherd.testing.control_plane import ControlPlane, StandInNodes
+from shepherd.testing.control_plane import ControlPlane, StandInNodes, play
 from shepherd.testing.simulation import Simulation, run_simulation
-from shepherd.testing.virtual import eventually, run_virtual
+from shepherd.testing.virtual import eventually
 from shepherd.testing.wire import Faults
 from shepherd.testing.world import World
 
-Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
 LABELS = {"app": "web"}
-
-
-def play(story: Story) -> None:
-    """Run a story on a cluster of three stand-in nodes."""
-
-    async def main() -> None:
-        async with ControlPlane.open() as plane:
-            nodes = StandInNodes(plane, "n1", "n2", "n3")
-            async with nodes.up():
-                await story(plane, nodes)
-
-    run_virtual(main())
 
 
 def template(image: str = "demo:1", **spec: Any) -> Object:
     containers = [{"name": "web", "image": image}]
     return {"metadata": {"labels": LABELS}, "spec": {"containers": containers} | spec}
-
-
-async def pods_are(plane: ControlPlane, count: int) -> None:
-    async def so() -> bool:
-        return len(await plane.items(POD)) == count
-
-    await eventually(so, what=f"{count} pods")
 
 
 def test_a_replication_controller_keeps_its_number_of_pods() -> None:
@@ -64,10 +43,10 @@ def test_a_replication_controller_keeps_its_number_of_pods() -> None:
         owner = victim["ownerReferences"][0]
         assert (owner["kind"], owner["uid"]) == ("ReplicationController", made["metadata"]["uid"])
         await plane.client.delete(POD, victim["name"], "default", grace_seconds=0)
-        await pods_are(plane, 2)
+        await plane.pods_are(2)
         scale = {"spec": {"replicas": 0}}
         await plane.client.patch(REPLICATION_CONTROLLER, "web", "default", scale, sub="scale")
-        await pods_are(plane, 0)
+        await plane.pods_are(0)
 
     play(story)
 

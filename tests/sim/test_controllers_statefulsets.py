@@ -1,6 +1,6 @@
 """StatefulSets over the real API, with stand-ins for the nodes, in virtual time."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from shepherd.api.kinds import EVENT, NODE, POD
@@ -9,23 +9,10 @@ from shepherd.api.kinds.statefulsets import STATEFUL_SET
 from shepherd.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object
-from shepherd.testing.control_plane import ControlPlane, StandInNodes
-from shepherd.testing.virtual import eventually, run_virtual
+from shepherd.testing.control_plane import ControlPlane, StandInNodes, play
+from shepherd.testing.virtual import eventually
 
-Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
 LABELS = {"app": "web"}
-
-
-def play(story: Story) -> None:
-    """Run a story on a cluster of three stand-in nodes."""
-
-    async def main() -> None:
-        async with ControlPlane.open() as plane:
-            nodes = StandInNodes(plane, "n1", "n2", "n3")
-            async with nodes.up():
-                await story(plane, nodes)
-
-    run_virtual(main())
 
 
 def template(image: str = "demo:1", **spec: Any) -> Object:
@@ -102,13 +89,6 @@ class Diary:
             self.lines.append(f"{'-' if new is None else '+'}{pod.metadata.name}")
 
 
-async def pods_are(plane: ControlPlane, count: int) -> None:
-    async def so() -> bool:
-        return len(await plane.items(POD)) == count
-
-    await eventually(so, what=f"{count} pods")
-
-
 def test_pods_of_a_stateful_set_come_and_go_in_order_each_with_its_identity() -> None:
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         diary = Diary(plane)
@@ -152,9 +132,9 @@ def test_a_parallel_set_makes_and_removes_all_at_once() -> None:
         nodes.report = lambda pod: None
         body = stateful_set(podManagementPolicy="Parallel", replicas=5)
         await plane.client.create(STATEFUL_SET, body)
-        await pods_are(plane, 5)
+        await plane.pods_are(5)
         await update(plane, {"spec": {"replicas": 0}})
-        await pods_are(plane, 0)
+        await plane.pods_are(0)
 
     play(story)
 
@@ -352,7 +332,7 @@ def test_each_pod_has_claims_of_its_own_that_outlive_it() -> None:
         await update(plane, {"spec": {"replicas": 1}})
         await rollout(plane)
         await plane.client.delete(STATEFUL_SET, "web", "default", propagation="Background")
-        await pods_are(plane, 0)
+        await plane.pods_are(0)
         await plane.clock.sleep(60)
         assert await claims(plane) == {f"data-web-{n}": [] for n in range(3)}
 
@@ -419,7 +399,7 @@ def test_two_sets_with_one_selector_do_not_fight() -> None:
         two["metadata"] = {"name": "web-2", "namespace": "default"}
         await plane.client.create(STATEFUL_SET, one)
         await plane.client.create(STATEFUL_SET, two)
-        await pods_are(plane, 6)
+        await plane.pods_are(6)
         uids = {p["metadata"]["uid"] for p in await plane.items(POD)}
         await plane.clock.sleep(300)
         assert {p["metadata"]["uid"] for p in await plane.items(POD)} == uids
@@ -450,7 +430,7 @@ def test_what_a_stateful_set_does_is_told_in_its_events() -> None:
         await plane.client.create(STATEFUL_SET, body)
         await rollout(plane)
         await update(plane, {"spec": {"replicas": 0}})
-        await pods_are(plane, 0)
+        await plane.pods_are(0)
 
         async def told() -> bool:
             return {e["message"] for e in await plane.items(EVENT) if "StatefulSet" in str(e)} >= {

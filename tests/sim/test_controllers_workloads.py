@@ -1,29 +1,12 @@
 """Deployments and ReplicaSets over the real API, with stand-ins for the nodes, in virtual time."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
-from shepherd.api.kinds import DEPLOYMENT, EVENT, POD, REPLICA_SET
+from shepherd.api.kinds import DEPLOYMENT, POD, REPLICA_SET
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object
-from shepherd.testing.control_plane import ControlPlane, StandInNodes
-from shepherd.testing.virtual import eventually, run_virtual
-
-Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
-
-
-def play(story: Story, *, start_seconds: float = 0.5) -> None:
-    """Run a story on a cluster of three stand-in nodes."""
-
-    async def main() -> None:
-        async with ControlPlane.open() as plane:
-            nodes = StandInNodes(plane, "n1", "n2", "n3")
-            nodes.start_seconds = start_seconds
-            async with nodes.up():
-                await story(plane, nodes)
-
-    run_virtual(main())
+from shepherd.testing.control_plane import ControlPlane, StandInNodes, play
+from shepherd.testing.virtual import eventually
 
 
 def deployment(image: str = "demo:1", **spec: Any) -> Object:
@@ -72,10 +55,6 @@ async def running_images(plane: ControlPlane) -> list[str]:
     return sorted(p["spec"]["containers"][0]["image"] for p in pods)
 
 
-async def events(plane: ControlPlane, reason: str) -> list[str]:
-    return [e["message"] for e in await plane.items(EVENT) if e["reason"] == reason]
-
-
 def test_a_deployment_runs_its_pods_and_says_so() -> None:
     async def story(plane: ControlPlane, nodes: StandInNodes) -> None:
         await plane.client.create(DEPLOYMENT, deployment())
@@ -89,16 +68,16 @@ def test_a_deployment_runs_its_pods_and_says_so() -> None:
         assert replica_set["status"]["availableReplicas"] == 3
         pods = await plane.items(POD)
         assert {p["metadata"]["ownerReferences"][0]["name"] for p in pods} == {name}
-        await eventually(lambda: events_hold(plane, "SuccessfulCreate", 3))
-        assert await events(plane, "ScalingReplicaSet") == [
+
+        async def told() -> bool:
+            return len(await plane.events("SuccessfulCreate")) == 3
+
+        await eventually(told)
+        assert await plane.events("ScalingReplicaSet") == [
             f"Scaled up replica set {name} from 0 to 3"
         ]
 
     play(story)
-
-
-async def events_hold(plane: ControlPlane, reason: str, count: int) -> bool:
-    return len(await events(plane, reason)) == count
 
 
 def test_a_rolling_update_keeps_enough_pods_available_and_never_too_many() -> None:
@@ -158,15 +137,11 @@ def test_scaling_up_and_down_makes_and_removes_exactly_the_difference() -> None:
             scale = {"spec": {"replicas": replicas}}
             await plane.client.patch(DEPLOYMENT, "web", "default", scale, sub="scale")
             await rollout(plane)
-            await eventually(partial(pods_are, plane, replicas))
+            await plane.pods_are(replicas)
             if replicas == 50:
                 assert before <= {p["metadata"]["uid"] for p in await plane.items(POD)}
 
     play(story)
-
-
-async def pods_are(plane: ControlPlane, count: int) -> bool:
-    return len(await plane.items(POD)) == count
 
 
 def test_recreate_stops_all_old_pods_before_it_starts_a_new_one() -> None:
@@ -267,7 +242,7 @@ def test_deleting_a_deployment_deletes_its_replica_sets_and_pods() -> None:
         await plane.client.create(DEPLOYMENT, deployment())
         await rollout(plane)
         await plane.client.delete(DEPLOYMENT, "web", "default", propagation="Background")
-        await eventually(lambda: pods_are(plane, 0))
+        await plane.pods_are(0)
         assert await plane.items(REPLICA_SET) == []
 
     play(story)
@@ -313,7 +288,7 @@ def test_two_replica_sets_with_one_selector_do_not_fight() -> None:
             meta = {"name": name, "namespace": "default"}
             body = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": meta, "spec": spec}
             await plane.client.create(REPLICA_SET, body)
-        await eventually(lambda: pods_are(plane, 6))
+        await plane.pods_are(6)
         await plane.clock.sleep(300)
         uids = {p["metadata"]["uid"] for p in await plane.items(POD)}
         await plane.clock.sleep(300)
@@ -329,14 +304,14 @@ def test_orphans_are_adopted_and_what_no_longer_matches_is_let_go() -> None:
         pod = (await plane.items(POD))[0]["metadata"]
         labels = {"metadata": {"labels": {"app": "debug"}}}
         await plane.client.patch(POD, pod["name"], "default", labels)
-        await eventually(lambda: pods_are(plane, 4))
+        await plane.pods_are(4)
         released = await plane.until(
             POD, pod["name"], lambda o: not o["metadata"].get("ownerReferences")
         )
         assert released["metadata"]["uid"] == pod["uid"]
         labels = {"metadata": {"labels": {"app": "web"}}}
         await plane.client.patch(POD, pod["name"], "default", labels)
-        await eventually(lambda: pods_are(plane, 3))
+        await plane.pods_are(3)
 
     play(story)
 
@@ -370,7 +345,7 @@ def test_a_replica_set_tells_why_it_can_make_no_pods() -> None:
             DEPLOYMENT, "web", lambda o: condition(o, "ReplicaFailure")[0] == "True"
         )
         assert condition(web, "ReplicaFailure") == ("True", "FailedCreate")
-        [text, *_] = await events(plane, "FailedCreate")
+        [text, *_] = await plane.events("FailedCreate")
         assert "no-such-class" in text
 
     play(story)

@@ -1,6 +1,5 @@
 """Budgets, and evictions that ask them first, over the real API in virtual time."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,12 +9,12 @@ from shepherd.api.kinds import DEPLOYMENT, POD
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object
-from shepherd.testing.control_plane import ControlPlane, StandInNodes
-from shepherd.testing.virtual import eventually, run_virtual
+from shepherd.testing import control_plane
+from shepherd.testing.control_plane import ControlPlane, StandInNodes, Story
+from shepherd.testing.virtual import eventually
 
 LABELS = {"app": "web"}
 SELECTOR = {"matchLabels": LABELS}
-Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
 
 
 def play(story: Story, *, replicas: int = 4, **budget: Any) -> None:
@@ -24,18 +23,15 @@ def play(story: Story, *, replicas: int = 4, **budget: Any) -> None:
     template = {"metadata": {"labels": LABELS}, "spec": spec}
     deployment = {"replicas": replicas, "selector": SELECTOR, "template": template}
 
-    async def main() -> None:
-        async with ControlPlane.open() as plane:
-            nodes = StandInNodes(plane, "n1", "n2")
-            async with nodes.up():
-                body: Object = {"metadata": {"name": "web"}, "spec": deployment}
-                await plane.client.create(DEPLOYMENT, body, "default")
-                await plane.until(DEPLOYMENT, "web", lambda obj: available(obj) == replicas)
-                body = {"metadata": {"name": "web"}, "spec": {"selector": SELECTOR} | budget}
-                await plane.client.create(POD_DISRUPTION_BUDGET, body, "default")
-                await story(plane, nodes)
+    async def with_budget(plane: ControlPlane, nodes: StandInNodes) -> None:
+        body: Object = {"metadata": {"name": "web"}, "spec": deployment}
+        await plane.client.create(DEPLOYMENT, body, "default")
+        await plane.until(DEPLOYMENT, "web", lambda obj: available(obj) == replicas)
+        body = {"metadata": {"name": "web"}, "spec": {"selector": SELECTOR} | budget}
+        await plane.client.create(POD_DISRUPTION_BUDGET, body, "default")
+        await story(plane, nodes)
 
-    run_virtual(main())
+    control_plane.play(with_budget, "n1", "n2")
 
 
 def available(deployment: Object) -> int:

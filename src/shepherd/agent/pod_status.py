@@ -22,8 +22,6 @@ from shepherd.api.meta import format_time
 from shepherd.api.resource import Object
 from shepherd.runtime.base import ContainerInfo, ContainerState
 
-OWNED_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-
 
 def status(view: PodView, old: Object) -> Object:
     """The pod's status now; `old` is what was said last (of an adopted pod: the API's)."""

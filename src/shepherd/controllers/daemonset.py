@@ -17,7 +17,7 @@ from shepherd.controllers.daemonset_pods import fits, new_pod, node_of, placing
 from shepherd.controllers.failed_pods import FailedPods
 from shepherd.controllers.history import POD_REVISION, History
 from shepherd.controllers.informers import Informers
-from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
+from shepherd.controllers.ownership import Claims, candidates, claims, follow, settle
 from shepherd.controllers.pod_control import PodControl
 from shepherd.controllers.pods import relevant
 from shepherd.lib.clock import Clock
@@ -59,25 +59,14 @@ class DaemonSetController:
             if new:
                 queue.add(new.metadata.key)
 
-        def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if not (old and new and relevant(old) == relevant(new)):
-                for key in concerned(sets, old, new):
-                    queue.add(key)
-
-        def revision_changed(
-            old: ControllerRevision | None, new: ControllerRevision | None
-        ) -> None:
-            for key in concerned(sets, old, new):
-                queue.add(key)
-
         def node_changed(old: Node | None, new: Node | None) -> None:
             if not (old and new and placing(old) == placing(new)):
                 for item in sets.all():
                     queue.add_after(item.metadata.key, _COALESCE_SECONDS)
 
         sets.on_change(set_changed)
-        self._pods.informer.on_change(pod_changed)
-        self._revisions.on_change(revision_changed)
+        follow(queue, sets, self._pods.informer, by=relevant)
+        follow(queue, sets, self._revisions)
         self._nodes.on_change(node_changed)
 
     async def reconcile(self, key: str) -> float | None:

@@ -15,7 +15,8 @@ from shepherd.api.selectors import selector_of
 from shepherd.client.recorder import Recorder, reference
 from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
-from shepherd.controllers import conditions, rollout
+from shepherd.controllers import conditions
+from shepherd.controllers import deployment_plan as plan
 from shepherd.controllers import deployment_status as status
 from shepherd.controllers.informers import Informers
 from shepherd.controllers.ownership import (
@@ -106,7 +107,7 @@ class _Rollout:
 
     @property
     def new(self) -> ReplicaSet | None:
-        return rollout.new_set(self.deployment, self.sets)
+        return plan.new_set(self.deployment, self.sets)
 
     @property
     def old(self) -> list[ReplicaSet]:
@@ -117,9 +118,9 @@ class _Rollout:
         deployment = self.deployment
         if deployment.metadata.deletion_timestamp:
             return await self.write_status()
-        if deployment.spec.paused or rollout.scaled(deployment, self.sets):
+        if deployment.spec.paused or plan.scaled(deployment, self.sets):
             await self.update_new(create=False)
-            await self.resize(rollout.proportional_sizes(deployment, self.new, self.sets))
+            await self.resize(plan.proportional_sizes(deployment, self.new, self.sets))
             if deployment.spec.paused:
                 await self.clean_up()
             return await self.write_status()
@@ -139,11 +140,11 @@ class _Rollout:
         new = self.new
         if new is None:
             return
-        wanted = rollout.new_size(self.deployment, new, self.sets)
+        wanted = plan.new_size(self.deployment, new, self.sets)
         if wanted != new.spec.replicas:
             await self.resize({new.metadata.name: wanted})
             return
-        await self.resize(rollout.old_sizes(self.deployment, new, self.sets))
+        await self.resize(plan.old_sizes(self.deployment, new, self.sets))
 
     async def recreate(self) -> None:
         await self.update_new(create=False)
@@ -165,7 +166,7 @@ class _Rollout:
     async def update_new(self, *, create: bool) -> None:
         """See to the new ReplicaSet: its existence, revision, annotations and minReadySeconds."""
         new = self.new
-        annotations = rollout.new_annotations(self.deployment, new, self.old)
+        annotations = plan.new_annotations(self.deployment, new, self.old)
         if new is None and create:
             new = await self._create(annotations)
         elif new is not None:
@@ -175,11 +176,11 @@ class _Rollout:
         if not conditions.find(self.conditions, "Progressing"):
             text = f'Found new replica set "{new.metadata.name}"'
             self._progressing(True, status.FOUND, text)
-        number = new.metadata.annotations.get(rollout.REVISION)
-        if self.deployment.metadata.annotations.get(rollout.REVISION) != number:
+        number = new.metadata.annotations.get(plan.REVISION)
+        if self.deployment.metadata.annotations.get(plan.REVISION) != number:
             self.deployment = await self.controller.deployments.patch(
                 self.deployment.metadata,
-                {"metadata": {"annotations": {rollout.REVISION: number}}},
+                {"metadata": {"annotations": {plan.REVISION: number}}},
             )
 
     async def _refresh(self, new: ReplicaSet, annotations: dict[str, str]) -> ReplicaSet:
@@ -196,8 +197,8 @@ class _Rollout:
         """Create the new ReplicaSet. None if its name was taken: the next try has another hash."""
         deployment = self.deployment
         suffix = name_hash(deployment.spec.template, self.collisions or 0)
-        size = rollout.new_size(deployment, None, self.sets)
-        body = rollout.new_set_body(deployment, suffix, size, annotations)
+        size = plan.new_size(deployment, None, self.sets)
+        body = plan.new_set_body(deployment, suffix, size, annotations)
         owner = controller_reference(DEPLOYMENT, deployment.metadata)
         body["metadata"]["ownerReferences"] = [owner]
         name = body["metadata"]["name"]
@@ -224,16 +225,16 @@ class _Rollout:
         live = await sets.client.get(REPLICA_SET, name, meta.namespace)
         found = sets.informer.observe(live)
         owner = found.metadata.controller
-        same = rollout.same_template(found.spec.template, self.deployment.spec.template)
+        same = plan.same_template(found.spec.template, self.deployment.spec.template)
         if owner and owner.uid == meta.uid and same:
             self.sets.append(found)
             return found
         self.collisions = (self.collisions or 0) + 1
         return None
 
-    async def resize(self, sizes: rollout.Sizes) -> None:
+    async def resize(self, sizes: plan.Sizes) -> None:
         """Give ReplicaSets their sizes, and note the Deployment's own in all that hold pods."""
-        annotations = rollout.size_annotations(self.deployment)
+        annotations = plan.size_annotations(self.deployment)
         for item in list(self.sets):
             before = item.spec.replicas
             size = sizes.get(item.metadata.name, before)
@@ -247,7 +248,7 @@ class _Rollout:
 
     async def clean_up(self) -> None:
         """Remove old ReplicaSets beyond the history limit."""
-        for item in rollout.surplus_history(self.deployment, self.old):
+        for item in plan.surplus_history(self.deployment, self.old):
             await self.controller.sets.delete(item.metadata)
             self.sets.remove(item)
 

@@ -11,8 +11,8 @@ from shepherd.api.objects import Deployment, Pod, ReplicaSet
 from shepherd.api.objects.meta import Condition
 from shepherd.api.resource import Object
 from shepherd.controllers import conditions
+from shepherd.controllers.deployment_plan import bounds
 from shepherd.controllers.pods import unschedulable
-from shepherd.controllers.rollout import bounds
 
 NO_DEADLINE = 2**31 - 1
 """spec.progressDeadlineSeconds of this value means that there is none."""

@@ -27,7 +27,7 @@ from shepherd.controllers.job_plan import (
 )
 from shepherd.controllers.job_pods import TRACKING, UNTRACK, restarts, tracked
 from shepherd.controllers.job_status import Account, account, status_json
-from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
+from shepherd.controllers.ownership import Claims, candidates, claims, follow, settle
 from shepherd.controllers.pod_control import PodControl
 from shepherd.controllers.pods import relevant
 from shepherd.lib.clock import Clock
@@ -69,14 +69,9 @@ class JobController:
             if new and (old is None or old.metadata.generation != new.metadata.generation):
                 queue.add(new.metadata.key)
 
-        def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if old and new and _relevant(old) == _relevant(new):
-                return
-            for key in concerned(self._informers.jobs, old, new):
-                queue.add_after(key, _COALESCE_SECONDS)
-
-        self._informers.jobs.on_change(job_changed)
-        self._informers.pods.on_change(pod_changed)
+        jobs, pods = self._informers.jobs, self._informers.pods
+        jobs.on_change(job_changed)
+        follow(queue, jobs, pods, by=_relevant, delay_seconds=_COALESCE_SECONDS)
 
     async def reconcile(self, key: str) -> float | None:
         job = self._informers.jobs.get(key)

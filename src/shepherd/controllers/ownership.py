@@ -4,7 +4,7 @@ Source: kubernetes pkg/controller/controller_ref_manager.go. Two workloads whose
 each other's objects never fight: an object with another controller is none of our business.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from shepherd.api.objects import LabelSelector, ObjectMeta
 from shepherd.api.resource import Object, Resource
 from shepherd.api.selectors import Selector, selector_of
 from shepherd.client.informer import Identified, Informer
+from shepherd.client.workqueue import WorkQueue
 from shepherd.client.writer import Writer
 
 T = TypeVar("T", bound=Identified)
@@ -80,6 +81,21 @@ def concerned(owners: Informer[W], old: Identified | None, new: Identified | Non
         for workload in owners.by_index("namespace", new.metadata.namespace):
             if selector_of(workload.spec.selector).matches(new.metadata.labels):
                 yield workload.metadata.key
+
+
+def follow(
+    queue: WorkQueue, owners: Informer[W], owned: Informer[T], *,
+    by: Callable[[T], object] | None = None, delay_seconds: float = 0.0,
+) -> None:  # fmt: skip
+    """Queue the owners whom a change of an object concerns. With `by`, only if what it tells of the
+    object has changed."""
+
+    def changed(old: T | None, new: T | None) -> None:
+        if not (by and old and new and by(old) == by(new)):
+            for key in concerned(owners, old, new):
+                queue.add_after(key, delay_seconds)
+
+    owned.on_change(changed)
 
 
 def controller_reference(resource: Resource, owner: ObjectMeta) -> Object:

@@ -20,7 +20,7 @@ from shepherd.client.writer import Writer
 from shepherd.controllers import statefulset_identity as identity
 from shepherd.controllers.failed_pods import FailedPods
 from shepherd.controllers.history import History, template_of
-from shepherd.controllers.ownership import Claims, candidates, claims, concerned, settle
+from shepherd.controllers.ownership import Claims, candidates, claims, follow, settle
 from shepherd.controllers.pod_control import slow_start, terminating
 from shepherd.controllers.pods import relevant
 from shepherd.controllers.statefulset_plan import Plan, Scene, plan, status_of, written
@@ -63,17 +63,6 @@ class StatefulSetController:
             if new:
                 queue.add(new.metadata.key)
 
-        def pod_changed(old: Pod | None, new: Pod | None) -> None:
-            if not (old and new and relevant(old) == relevant(new)):
-                for key in concerned(sets, old, new):
-                    queue.add(key)
-
-        def revision_changed(
-            old: ControllerRevision | None, new: ControllerRevision | None
-        ) -> None:
-            for key in concerned(sets, old, new):
-                queue.add(key)
-
         def claim_changed(old: PartialObject | None, new: PartialObject | None) -> None:
             if old and not new:  # A pod may wait for the end of its predecessor's claim.
                 for item in sets.by_index("namespace", old.metadata.namespace):
@@ -81,8 +70,8 @@ class StatefulSetController:
                         queue.add(item.metadata.key)
 
         sets.on_change(set_changed)
-        self.pods.informer.on_change(pod_changed)
-        self._revisions.on_change(revision_changed)
+        follow(queue, sets, self.pods.informer, by=relevant)
+        follow(queue, sets, self._revisions)
         self.claims.informer.on_change(claim_changed)
 
     async def reconcile(self, key: str) -> float | None:

@@ -5,6 +5,7 @@ Kubernetes documentation.
 """
 
 from shepherd.api import errors
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
 from shepherd.api.meta import format_time, key_prefix
 from shepherd.api.resource import Object
@@ -66,8 +67,7 @@ async def _budgets(handlers: Handlers, pod: Object) -> list[Object]:
 
 def _unhealthy_may_go(pod: Object, budget: Object) -> bool:
     """A pod that is not ready serves nobody either; the budget says when that lets it go."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+    if condition_is_true(pod, "Ready"):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

@@ -2,11 +2,11 @@
 
 `StandInNodes` takes the place of scheduler and agents: it binds pods to nodes in turn (daemons to
 their own), and reports them as running and ready, or as whatever a test has it report. All in the
-loop's own time: under `run_virtual` hours pass in milliseconds.
+loop's own time: under `run_virtual` hours pass in milliseconds. `play` runs a test's story on both.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import cycle
 from pathlib import Path
@@ -14,7 +14,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import LEASE, NODE, POD
+from shepherd.api.kinds import EVENT, LEASE, NODE, POD
 from shepherd.api.meta import format_micro_time, format_time
 from shepherd.api.objects import Pod
 from shepherd.api.resource import Object, Resource
@@ -24,7 +24,7 @@ from shepherd.controllers.daemonset_pods import node_of
 from shepherd.controllers.manager import ControllerConfig, ControllerManager
 from shepherd.lib.backoff import Backoff
 from shepherd.testing.parts import Parts, PartsConfig
-from shepherd.testing.virtual import EPOCH, VirtualClock, eventually
+from shepherd.testing.virtual import EPOCH, VirtualClock, eventually, run_virtual
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _RENEW_SECONDS = 10.0
@@ -101,6 +101,30 @@ class ControlPlane:
         await eventually(holds, within_seconds=within_seconds, what=what)
         assert found is not None
         return found
+
+    async def gone(self, resource: Resource, name: str, *, within_seconds: float = 60.0) -> None:
+        """Wait until there is no such object in `default`."""
+
+        async def holds() -> bool:
+            return await self.find(resource, name) is None
+
+        what = f"the end of {resource.kind} {name}"
+        await eventually(holds, within_seconds=within_seconds, what=what)
+
+    async def pods_are(self, count: int, *, within_seconds: float = 60.0) -> list[Object]:
+        """The pods of `default`, once there are so many."""
+        found: list[Object] = []
+
+        async def holds() -> bool:
+            found[:] = await self.items(POD)
+            return len(found) == count
+
+        await eventually(holds, within_seconds=within_seconds, what=f"{count} pods")
+        return found
+
+    async def events(self, reason: str) -> list[str]:
+        """The messages of the Events with that reason."""
+        return [event["message"] for event in await self.items(EVENT) if event["reason"] == reason]
 
 
 class StandInNodes:
@@ -235,6 +259,21 @@ class StandInNodes:
                 type="strategic",
                 sub="status",
             )
+
+
+Story = Callable[[ControlPlane, StandInNodes], Awaitable[None]]
+
+
+def play(story: Story, *nodes: str, config: ControllerConfig | None = None) -> None:
+    """Run a story in virtual time, on stand-in nodes of these names, by default n1, n2 and n3."""
+
+    async def main() -> None:
+        async with ControlPlane.open(config) as plane:
+            names = nodes or ("n1", "n2", "n3")
+            async with StandInNodes(plane, *names).up() as up:
+                await story(plane, up)
+
+    run_virtual(main())
 
 
 def ready_status() -> Object:

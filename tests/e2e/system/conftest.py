@@ -31,6 +31,14 @@ def cluster(network_namespace: None, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
+def scratch(cluster: Program) -> Iterator[Program]:
+    """The cluster, with a namespace `scratch` for one test."""
+    cluster.kubectl("create", "namespace", "scratch")
+    yield cluster
+    cluster.kubectl("delete", "namespace", "scratch", "--timeout=60s")
+
+
+@pytest.fixture
 def new_standalone(network_namespace: None, tmp_path: Path) -> Iterator[Callable[..., Program]]:
     """Makes standalones, which a test starts itself; all that ran is discarded at its end."""
     made: list[Program] = []

@@ -1,21 +1,11 @@
 """Jobs and CronJobs of real containers, by kubectl."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from shepherd.testing.program import Program, eventually
 
 IMAGE = "shepherd.local/demo:1"
-
-
-@pytest.fixture
-def scratch(cluster: Program) -> Iterator[Program]:
-    cluster.kubectl("create", "namespace", "scratch")
-    yield cluster
-    cluster.kubectl("delete", "namespace", "scratch", "--timeout=60s")
 
 
 def job(name: str, script: str, policy: str = "Never", **spec: Any) -> dict[str, Any]:

@@ -1,20 +1,10 @@
 """What a container sees: configuration, volumes, environment; and what probes decide."""
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from shepherd.testing.program import Program, eventually
 
 IMAGE = "shepherd.local/demo:1"
-
-
-@pytest.fixture
-def scratch(cluster: Program) -> Iterator[Program]:
-    cluster.kubectl("create", "namespace", "scratch")
-    yield cluster
-    cluster.kubectl("delete", "namespace", "scratch", "--timeout=60s")
 
 
 def apply(cluster: Program, *objects: dict[str, object]) -> None:

@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import dataclass
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-NORMAL, PROTOCOL_ERROR, TOO_BIG, GOING_AWAY = 1000, 1002, 1009, 1001
+NORMAL, PROTOCOL_ERROR, TOO_BIG = 1000, 1002, 1009
 
 MESSAGE_BYTES = 4 * 1024 * 1024
 """The longest message that is read; clients of these protocols send 32 KiB at a time."""

@@ -18,13 +18,14 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
 _FIELDS = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of month", 1, 31, ()),
-    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun",
-                      "jul", "aug", "sep", "oct", "nov", "dec")),
-    ("day of week", 0, 6, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
+    (0, 59, ()),
+    (0, 23, ()),
+    (1, 31, ()),
+    (1, 12, ("jan", "feb", "mar", "apr", "may", "jun",
+             "jul", "aug", "sep", "oct", "nov", "dec")),
+    (0, 6, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
 )  # fmt: skip
+"""Minute, hour, day of the month, month, day of the week: lowest, highest, names."""
 _NAMES = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
     "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
@@ -169,7 +170,7 @@ def _moment(shown: datetime, zone: tzinfo) -> float:
     return float(minutes[at])
 
 
-def _field(word: str, name: str, low: int, high: int, names: tuple[str, ...]) -> _Field:
+def _field(word: str, low: int, high: int, names: tuple[str, ...]) -> _Field:
     parts = word.split(",")
     values = frozenset().union(*(_range(part, low, high, names) for part in parts))
     return _Field(values, any(part in ("*", "?", "*/1", "?/1") for part in parts))

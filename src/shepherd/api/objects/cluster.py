@@ -21,9 +21,6 @@ class Namespace(View):
 
 
 class LeaseSpec(View):
-    holder_identity: str = ""
-    lease_duration_seconds: int = 40
-    acquire_time: str | None = None
     renew_time: str | None = None
 
 

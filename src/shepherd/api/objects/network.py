@@ -25,7 +25,6 @@ class ServiceSpec(View):
     external_ips: list[str] = field(default_factory=list, name="externalIPs")
     session_affinity: str = "None"
     session_affinity_config: dict[str, Any] = {}
-    external_name: str = ""
     publish_not_ready_addresses: bool = False
     internal_traffic_policy: str = "Cluster"
     external_traffic_policy: str = "Cluster"

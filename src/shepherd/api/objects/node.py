@@ -27,8 +27,6 @@ class NodeSelector(View):
 
 class NodeSpec(View):
     pod_cidr: str = field(default="", name="podCIDR")
-    pod_cidrs: list[str] = field(default_factory=list, name="podCIDRs")
-    provider_id: str = field(default="", name="providerID")
     unschedulable: bool = False
     taints: list[Taint] = []
 

@@ -404,15 +404,10 @@ class PodSpec(View):
         return [*self.init_containers, *self.containers, *self.ephemeral_containers]
 
 
-class PodIP(View):
-    ip: str = ""
-
-
 class ContainerStatus(View):
     name: str = ""
     state: dict[str, Any] = {}
     """One of waiting, running, terminated (core/v1 ContainerState)."""
-    last_state: dict[str, Any] = {}
     ready: bool = False
     restart_count: int = 0
     image: str = ""
@@ -428,12 +423,9 @@ class PodStatus(View):
     message: str = ""
     host_ip: str = field(default="", name="hostIP")
     pod_ip: str = field(default="", name="podIP")
-    pod_ips: list[PodIP] = field(default_factory=list, name="podIPs")
     start_time: str | None = None
     init_container_statuses: list[ContainerStatus] = []
     container_statuses: list[ContainerStatus] = []
-    ephemeral_container_statuses: list[ContainerStatus] = []
-    nominated_node_name: str = ""
 
 
 class Pod(View):

@@ -1,4 +1,4 @@
-"""A server that asks who may what, and users that ask it."""
+"""A whole server that asks who may, and what its users try."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -54,6 +54,11 @@ class Cluster:
         assert answer["reason"] == "Forbidden"
         message: str = answer["message"]
         return message
+
+    @staticmethod
+    def rule(verbs: str, resources: str, group: str = "", names: str = "") -> Object:
+        found = {"verbs": verbs.split(), "resources": resources.split(), "apiGroups": [group]}
+        return found | ({"resourceNames": names.split()} if names else {})
 
     async def give(self, role: str, *, user: str = "", namespace: str = "", name: str = "") -> None:
         subject = {"kind": "User", "name": user or "alice"}

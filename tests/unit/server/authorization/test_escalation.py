@@ -16,11 +16,6 @@ MERGE = {"content_type": "application/merge-patch+json"}
 APPLY = {"content_type": "application/apply-patch+yaml"}
 
 
-def rule(verbs: str, resources: str, group: str = "", names: str = "") -> Object:
-    found = {"verbs": verbs.split(), "resources": resources.split(), "apiGroups": [group]}
-    return found | ({"resourceNames": names.split()} if names else {})
-
-
 async def test_a_scale_that_is_applied_changes_nothing_but_the_replicas(cluster: Any) -> None:
     where = "/apis/apps/v1/namespaces/ci/deployments"
     labels = {"app": "web"}
@@ -30,7 +25,7 @@ async def test_a_scale_that_is_applied_changes_nothing_but_the_replicas(cluster:
         {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": labels},
          "template": {"metadata": {"labels": labels}, "spec": spec}}},
     )  # fmt: skip
-    await cluster.allow("scaler", rule("get patch", "deployments/scale", "apps"))
+    await cluster.allow("scaler", cluster.rule("get patch", "deployments/scale", "apps"))
     scale = {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
@@ -46,21 +41,21 @@ async def test_a_scale_that_is_applied_changes_nothing_but_the_replicas(cluster:
 
 async def test_who_may_impersonate_to_read_may_not_open_a_shell(cluster: Any) -> None:
     mode = "user-info"
-    to = rule(f"impersonate:{mode}", "users", "authentication.k8s.io", "root")
+    to = cluster.rule(f"impersonate:{mode}", "users", "authentication.k8s.io", "root")
     await cluster.allow("be", to)
-    await cluster.allow("on", rule(f"impersonate-on:{mode}:get", "*"))
+    await cluster.allow("on", cluster.rule(f"impersonate-on:{mode}:get", "*"))
     await cluster.give("cluster-admin", user="root")
     exec_, who = f"{CI}/pods/p/exec?command=sh", {"impersonate_user": "root"}
     refusal = await cluster.refused(ALICE, "GET", exec_, **who, upgrade="websocket")
     assert "impersonate-on:user-info:create" in refusal
-    await cluster.allow("more", rule(f"impersonate-on:{mode}:create", "pods/exec"))
+    await cluster.allow("more", cluster.rule(f"impersonate-on:{mode}:create", "pods/exec"))
     assert (await cluster.ask(ALICE, "GET", exec_, **who, upgrade="websocket"))[0] == 404
 
 
 async def test_a_policy_reads_nothing_that_its_maker_may_not_read(cluster: Any) -> None:
     group = "admissionregistration.k8s.io"
     kinds = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    await cluster.allow("policies", rule("create update patch", " ".join(kinds), group))
+    await cluster.allow("policies", cluster.rule("create update patch", " ".join(kinds), group))
     policies, bindings = (f"/apis/{group}/v1/{plural}" for plural in kinds)
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
               "operations": ["*"]}]  # fmt: skip
@@ -91,7 +86,7 @@ async def test_a_policy_reads_nothing_that_its_maker_may_not_read(cluster: Any) 
     assert refusal.endswith(
         'user alice does not have "get" permission on the object referenced by paramRef'
     )
-    await cluster.allow("reader", rule("get", "secrets", names="s"))
+    await cluster.allow("reader", cluster.rule("get", "secrets", names="s"))
     await cluster.ok(ALICE, "POST", bindings, binding)
     other = {"spec": {"paramRef": reference | {"name": "t"}}}
     await cluster.refused(ALICE, "PATCH", f"{bindings}/b", other, **MERGE)
@@ -117,12 +112,12 @@ async def test_the_status_of_a_certificate_request_is_the_signers(cluster: Any) 
     where = f"/apis/{group}/v1/certificatesigningrequests"
     spec = {"request": REQUEST, "signerName": "example.com/own", "usages": ["client auth"]}
     await cluster.ok(ADMIN, "POST", where, {"metadata": {"name": "r"}, "spec": spec})
-    await cluster.allow("status", rule("patch", "certificatesigningrequests/status", group))
+    await cluster.allow("status", cluster.rule("patch", "certificatesigningrequests/status", group))
     failed = {"type": "Failed", "status": "True", "reason": "No", "message": "no"}
     body = {"status": {"conditions": [failed]}}
     refusal = await cluster.refused(ALICE, "PATCH", f"{where}/r/status", body, **MERGE)
     assert 'not permitted to sign requests with signerName "example.com/own"' in refusal
-    await cluster.allow("sign", rule("sign", "signers", group, "example.com/*"))
+    await cluster.allow("sign", cluster.rule("sign", "signers", group, "example.com/*"))
     approved = {"status": {"conditions": [failed | {"type": "Approved"}]}}
     code, answer = await cluster.ask(ALICE, "PATCH", f"{where}/r/status", approved, **MERGE)
     assert code == 422

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.api.objects import Deployment, ReplicaSet, decode
-from shepherd.controllers import rollout
+from shepherd.controllers import deployment_plan
 from shepherd.controllers.templates import name_hash
 
 
@@ -58,15 +58,15 @@ def replica_set(name: str, replicas: int, available: int | None = None, *, born:
 def test_surge_rounds_up_and_unavailable_rounds_down_but_never_both_to_nothing(
     replicas: int, surge: int | str, unavailable: int | str, expected: tuple[int, int]
 ) -> None:
-    assert rollout.bounds(deployment(replicas, surge, unavailable)) == expected
+    assert deployment_plan.bounds(deployment(replicas, surge, unavailable)) == expected
 
 
 def test_the_new_replica_set_is_found_by_its_template_not_by_its_hash() -> None:
     labelled = replica_set("web-abc", 1, image="new")
     labelled.spec.template["metadata"]["labels"]["pod-template-hash"] = "abc"
     other = replica_set("web-def", 1, image="old")
-    assert rollout.new_set(deployment(1), [other, labelled]) is labelled
-    assert rollout.new_set(deployment(1, image="third"), [other, labelled]) is None
+    assert deployment_plan.new_set(deployment(1), [other, labelled]) is labelled
+    assert deployment_plan.new_set(deployment(1, image="third"), [other, labelled]) is None
 
 
 def test_the_hash_names_a_template_and_a_collision_changes_it() -> None:
@@ -81,13 +81,13 @@ def test_broken_old_pods_go_first_and_do_not_block_the_rollout() -> None:
     new = replica_set("new", 1, 1)
     broken = replica_set("broken", 2, 0, born=1)
     good = replica_set("good", 3, 3, born=2)
-    sizes = rollout.old_sizes(deployment(4, 1, 1), new, [new, broken, good])
+    sizes = deployment_plan.old_sizes(deployment(4, 1, 1), new, [new, broken, good])
     assert sizes == {"broken": 0, "good": 2}
 
 
 def test_nothing_is_taken_while_the_new_pods_are_not_available() -> None:
     new, old = replica_set("new", 1, 0), replica_set("old", 3, 3)
-    assert rollout.old_sizes(deployment(3, 1, 0), new, [new, old]) == {}
+    assert deployment_plan.old_sizes(deployment(3, 1, 0), new, [new, old]) == {}
 
 
 @st.composite
@@ -105,7 +105,7 @@ def test_a_rollout_keeps_its_bounds_and_ends(
     case: tuple[Deployment, list[ReplicaSet]], chance: Any
 ) -> None:
     web, sets = case
-    surge, unavailable = rollout.bounds(web)
+    surge, unavailable = deployment_plan.bounds(web)
     new = sets[0]
     limit = max(web.spec.replicas + surge, sum(s.spec.replicas for s in sets))
     for _ in range(120):
@@ -115,11 +115,11 @@ def test_a_rollout_keeps_its_bounds_and_ends(
                 ready += 1
             item.status.available_replicas = min(item.spec.replicas, ready)
         before = sum(s.status.available_replicas for s in sets)
-        size = rollout.new_size(web, new, sets)
+        size = deployment_plan.new_size(web, new, sets)
         if size != new.spec.replicas:
             new.spec.replicas = size
         else:
-            for name, shrunk in rollout.old_sizes(web, new, sets).items():
+            for name, shrunk in deployment_plan.old_sizes(web, new, sets).items():
                 item = next(s for s in sets if s.metadata.name == name)
                 assert shrunk < item.spec.replicas
                 item.spec.replicas = shrunk
@@ -135,10 +135,10 @@ def test_scaling_in_the_midst_of_a_rollout_keeps_the_mix() -> None:
         replica_set("old", 8, max_replicas="13", desired_replicas="10"),
     ]
     web = deployment(20, 3, 2)
-    assert rollout.scaled(web, sets)
-    sizes = rollout.proportional_sizes(web, sets[0], sets)
+    assert deployment_plan.scaled(web, sets)
+    sizes = deployment_plan.proportional_sizes(web, sets[0], sets)
     assert sizes == {"new": 9, "old": 14}
-    assert not rollout.scaled(deployment(10, 3, 2), sets)
+    assert not deployment_plan.scaled(deployment(10, 3, 2), sets)
 
 
 @given(st.integers(0, 30), st.lists(st.integers(1, 10), min_size=2, max_size=4))
@@ -146,7 +146,7 @@ def test_proportional_scaling_meets_the_size_that_is_allowed(wanted: int, sizes:
     web = deployment(wanted, 2, 1)
     total = str(sum(sizes))
     sets = [replica_set(f"s{i}", n, 0, born=i, max_replicas=total) for i, n in enumerate(sizes)]
-    changed = rollout.proportional_sizes(web, sets[-1], sets)
+    changed = deployment_plan.proportional_sizes(web, sets[-1], sets)
     result = [changed.get(s.metadata.name, s.spec.replicas) for s in sets]
     assert min(result) >= 0
     assert sum(result) == (wanted + 2 if wanted else 0)
@@ -155,20 +155,24 @@ def test_proportional_scaling_meets_the_size_that_is_allowed(wanted: int, sizes:
 def test_a_saturated_new_set_ends_the_old_ones() -> None:
     new = replica_set("new", 3, 3, desired_replicas="3")
     old = replica_set("old", 2)
-    assert rollout.proportional_sizes(deployment(3), new, [new, old]) == {"old": 0}
+    assert deployment_plan.proportional_sizes(deployment(3), new, [new, old]) == {"old": 0}
 
 
 def test_a_rollback_gets_a_new_revision_and_remembers_the_former() -> None:
     new = replica_set("new", 0, revision="1")
     old = replica_set("old", 3, revision="2")
     note = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "team": "a"}
-    found = rollout.new_annotations(deployment(3, **note), new, [old])
-    assert found == {"team": "a", rollout.REVISION: "3", rollout.REVISION_HISTORY: "1"}
-    assert rollout.new_annotations(deployment(3), old, [new]) == {}
+    found = deployment_plan.new_annotations(deployment(3, **note), new, [old])
+    assert found == {
+        "team": "a",
+        deployment_plan.REVISION: "3",
+        deployment_plan.REVISION_HISTORY: "1",
+    }
+    assert deployment_plan.new_annotations(deployment(3), old, [new]) == {}
 
 
 def test_only_empty_and_settled_sets_leave_the_history_oldest_first() -> None:
     web = deployment(1)
     web.spec.revision_history_limit = 1
     old = [replica_set(f"r{n}", int(n == 1), revision=str(n)) for n in (3, 1, 2)]
-    assert [s.metadata.name for s in rollout.surplus_history(web, old)] == ["r2"]
+    assert [s.metadata.name for s in deployment_plan.surplus_history(web, old)] == ["r2"]

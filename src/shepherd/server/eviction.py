@@ -15,6 +15,7 @@ from shepherd.server import registry
 from shepherd.server.codec import decode
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.handlers import Call, Handlers, json_answer
+from shepherd.server.metadata import check_target
 from shepherd.server.routes import Route
 from shepherd.store.base import Span
 
@@ -30,6 +31,7 @@ _FREE_PHASES = ("Pending", "Succeeded", "Failed")
 async def evict(handlers: Handlers, call: Call) -> Response:
     """Delete the pod if its budget lets it go. Raises ApiError 429 if not yet."""
     eviction = call.body("policy", "v1", "Eviction").object
+    check_target(call.route, eviction)
     options = DeleteOptions.read(eviction.get("deleteOptions") or {}, call.query)
     pod = decode((await handlers.registry.item(call.route)).value)
     if not _free(pod):

@@ -96,7 +96,7 @@ async def _approval(handlers: Handlers, call: Call) -> registry.Merge:
     name = spec.get("signerName") or ""
     await _may("approve", call, name, handlers.access)
     certificate, failure = "", ""
-    if signer and signer.signs(name):
+    if signer and signer.signs(name) and not call.dry_run:  # no certificate without a trace
         try:
             certificate = b64encode((await signer.sign(name, spec)).encode()).decode()
         except RequestError as error:

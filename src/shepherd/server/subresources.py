@@ -22,6 +22,7 @@ from shepherd.server import proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.eviction import evict
 from shepherd.server.handlers import Call, Handlers, json_answer, warn
+from shepherd.server.metadata import check_target
 from shepherd.server.signing import patch_approval, patch_signed, put_approval, put_signed
 from shepherd.server.tokenrequests import create_token
 
@@ -215,6 +216,7 @@ VIEWS: dict[str, tuple[Object, Callable[[Resource, Object], Object]]] = {
 async def bind(handlers: Handlers, call: Call) -> Response:
     """POST pods/{name}/binding: the scheduler's decision, made once."""
     binding = call.body("", "v1", "Binding").object
+    check_target(call.route, binding)
     target = binding.get("target") or {}
     node = target.get("name") or ""
     asked = binding.get("metadata") or {}

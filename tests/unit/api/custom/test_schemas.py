@@ -203,6 +203,13 @@ def test_no_rule_holds_up_the_server() -> None:
     schema |= rule("self.all(x, self.all(y, self.all(z, x + y + z >= 0)))")
     (error,) = Rules(Structural(schema)).check(list(range(1000)), ABSENT)
     assert "running out of cost budget" in error.message
+    # Nor does what a rule says when it fails.
+    twice = "self"
+    for _ in range(22):
+        twice = f"cel.bind(y, {twice}, y + y)"
+    schema = {"type": "string"} | rule("false", message="no", messageExpression=twice)
+    (error,) = Rules(Structural(schema)).check("x" * 100, ABSENT)
+    assert error.message.endswith("no")
     slow = cel.matcher("^(a+)+$")
     assert not slow("a" * 50_000 + "b")
 

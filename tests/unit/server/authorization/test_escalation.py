@@ -3,6 +3,8 @@
 from base64 import b64encode
 from typing import Any
 
+import pytest
+
 from shepherd.api.resource import Object
 from shepherd.lib.http import User
 
@@ -123,3 +125,25 @@ async def test_the_status_of_a_certificate_request_is_the_signers(cluster: Any) 
     assert code == 422
     assert "may not add a condition of type 'Approved'" in answer["message"]
     await cluster.ok(ALICE, "PATCH", f"{where}/r/status", body, **MERGE)
+
+
+async def test_a_body_is_of_what_its_path_says(cluster: Any) -> None:
+    """Policies and budgets would judge another object than the one that is meant."""
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    await cluster.ok(ADMIN, "POST", f"{CI}/pods", pod)
+    await cluster.ask(ADMIN, "POST", f"{CI}/serviceaccounts", {"metadata": {"name": "p"}})
+    other: Object = {"metadata": {"name": "q"}, "target": {"name": "n"}, "spec": {}}
+    for path in ("pods/p/eviction", "pods/p/binding", "serviceaccounts/p/token"):
+        code, answer = await cluster.ask(ADMIN, "POST", f"{CI}/{path}", other)
+        assert code == 400
+        assert "(q) does not match the name on the URL (p)" in answer["message"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "0.0.0.0"])
+async def test_a_proxy_leads_to_pods_only(cluster: Any, address: str) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    await cluster.ok(ADMIN, "POST", f"{CI}/pods", pod)
+    status = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
+    await cluster.ok(ADMIN, "PATCH", f"{CI}/pods/p/status", status, **MERGE)
+    code, answer = await cluster.ask(ADMIN, "GET", f"{CI}/pods/p:80/proxy/")
+    assert (code, answer["message"]) == (400, "address not allowed")

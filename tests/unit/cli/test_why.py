@@ -6,7 +6,15 @@ from typing import Any
 from shepherd.api.kinds import CONFIG_MAP, POD
 from shepherd.api.meta import format_time
 from shepherd.api.resource import Resource
-from shepherd.cli.reasons import conditions, held_back, lines, not_running, staying, unplaced
+from shepherd.cli.reasons import (
+    conditions,
+    held_back,
+    lines,
+    not_running,
+    staying,
+    unplaced,
+    warnings,
+)
 
 SITE = Resource("example.com", "v1", "Site", "sites")
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -118,6 +126,25 @@ def test_a_pod_that_its_node_has_not_begun_with_tells_the_nodes_warnings(sheepct
     told = {"type": "Warning", "reason": "FailedMount", "message": "no such ConfigMap"}
     sheepctl.given("Event", "e", involvedObject=about, **told)
     assert "  FailedMount: no such ConfigMap (" in sheepctl("why", "pod/p").out
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "event"),
+    [
+        ("CreateContainerConfigError", 'configmap "x" not found', 'Error: configmap "x" not found'),
+        ("ErrImagePull", "no such image", "Error: ErrImagePull"),
+    ],
+)
+def test_a_warning_that_a_container_repeats_is_told_once(
+    reason: str, message: str, event: str
+) -> None:
+    waiting = {"state": {"waiting": {"reason": reason, "message": message}}}
+    pod = {"status": {"containerStatuses": [{"name": "a"} | waiting]}}
+    told = {"type": "Warning", "reason": "Failed", "message": event}
+    backed_off = {"type": "Warning", "reason": "BackOff", "message": "Back-off restarting"}
+    assert warnings([told, backed_off], 0.0, known=pod) == []
+    other = {"type": "Warning", "reason": "Unhealthy", "message": "Liveness probe failed"}
+    assert len(warnings([told, other], 0.0, known=pod)) == 1
 
 
 def test_a_deleted_object_names_finalizer_and_age(sheepctl: Any) -> None:

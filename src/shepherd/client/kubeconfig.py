@@ -50,8 +50,9 @@ class Kubeconfig:
         return context
 
 
-def write_kubeconfig(path: Path, config: Kubeconfig, *, name: str = "shepherd") -> bool:
+def write_kubeconfig(path: Path, config: Kubeconfig) -> bool:
     """Write a file of one context, readable by its owner only; False = it was so already."""
+    name = "shepherd"
     user = {
         "client-certificate-data": _data(config.certificate),
         "client-key-data": _data(config.key),

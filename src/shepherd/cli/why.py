@@ -20,6 +20,7 @@ from shepherd.api.kinds import (
     REPLICA_SET,
     SERVICE,
 )
+from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.kinds.podsummary import summarize
 from shepherd.api.objects import decode
@@ -206,8 +207,8 @@ def state(resource: Resource, obj: Object) -> str:
     if resource is POD:
         summary = summarize(obj)
         return f"{summary.status}, {summary.ready} of {summary.total} containers ready"
-    if resource is DEPLOYMENT:
-        return progress(obj).text
+    if resource in (DEPLOYMENT, DAEMON_SET):
+        return progress(resource, obj).text
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if "replicas" in spec and "replicas" in status:
         return f"{status.get('readyReplicas') or 0} of {spec['replicas']} pods ready"

@@ -22,7 +22,7 @@ from shepherd.server import proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.eviction import evict
 from shepherd.server.handlers import Call, Handlers, json_answer, warn
-from shepherd.server.signing import patch_approval, put_approval
+from shepherd.server.signing import patch_approval, patch_signed, put_approval, put_signed
 from shepherd.server.tokenrequests import create_token
 
 Serve = Callable[[Handlers, Call], Awaitable[Response]]
@@ -105,12 +105,17 @@ async def _patch_scale(handlers: Handlers, call: Call) -> Response:
     return await _write_scale(handlers, call, lambda scale: patch(scale).object)
 
 
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+"""Of metadata what a scale may say: the rest is the object's own."""
+
+
 async def _apply_scale(handlers: Handlers, call: Call) -> Response:
     """An apply to the scale is one of spec.replicas to the object itself."""
     decoded = call.config("autoscaling", "v1", "Scale")
     scale, resource = decoded.object, call.route.resource
     config: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
-    config["metadata"] = scale.get("metadata") or {}
+    given = scale.get("metadata") or {}
+    config["metadata"] = {field: given[field] for field in _IDENTITY if field in given}
     if "replicas" in (scale.get("spec") or {}):
         config = _put(config, resource.scale_paths.replicas, _replicas(scale))
     written = await handlers.registry.apply(
@@ -277,8 +282,13 @@ _STREAM = ("create", "get")
 SUBRESOURCES = (
     Subresource(
         "status",
-        lambda resource: resource.status,
+        lambda resource: resource.status and resource is not CERTIFICATE_SIGNING_REQUEST,
         {"get": _get, "update": _put_status, "patch": _patch_status},
+    ),
+    Subresource(
+        "status",
+        lambda resource: resource is CERTIFICATE_SIGNING_REQUEST,
+        {"get": _get, "update": put_signed, "patch": patch_signed},
     ),
     Subresource(
         "scale",

@@ -32,6 +32,9 @@ async def create_token(handlers: Handlers, call: Call) -> Response:
     account = decode((await handlers.registry.item(call.route)).value)
     bound, reference = await _bound(handlers, call, spec.get("boundObjectRef"))
     _restrict_nodes(call, bound)
+    if reference == POD.kind and bound["spec"].get("serviceAccountName") != call.route.name:
+        detail = f'cannot bind token for serviceaccount "{call.route.name}" to pod running with '
+        raise errors.bad_request(f"{detail}different serviceaccount name.")
     named = {reference.lower(): _named(bound)} if bound else {}
     node = (bound.get("spec") or {}).get("nodeName") if bound and reference == "Pod" else ""
     if node and (there := await handlers.store.get(f"{NODE.storage}//{node}")):

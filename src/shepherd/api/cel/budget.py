@@ -1,12 +1,12 @@
 """What the expressions about one object may cost together.
 
-The library ends an evaluation after 10,000 turns of its loops, however much each of them does. So
-before expressions with loops are evaluated about large objects, their cost is reckoned from the
-object itself; all others cost a flat price. Source: apiserver pkg/apis/cel/config.go.
+The library ends an evaluation after 10,000 turns of its loops, however much each of them does, and
+knows no bound of what texts and lists grow to. So before expressions that make such, or have loops
+and are about large objects, are evaluated, their cost is reckoned from the object itself; all
+others cost a flat price. Source: apiserver pkg/apis/cel/config.go.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -34,10 +34,9 @@ class Budget:
     def charge(self, expression: Expression, values: Mapping[str, Any]) -> None:
         """Take what an evaluation costs. Raises BudgetError if that is more than is left."""
         cost: float = _FLAT
-        if self._large and expression.loops:
+        if expression.grows or (self._large and expression.loops):
             shapes = {name: measured(value) for name, value in values.items()}
-            with suppress(CelError):  # one that does not fit the object: to evaluate it tells more
-                cost = max(cost, expression.estimate(shapes).cost)
+            cost = max(cost, expression.reckoned(shapes))
         self._left -= cost
         if self._left < 0:
             raise BudgetError(

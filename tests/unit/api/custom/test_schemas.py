@@ -202,7 +202,7 @@ def test_no_rule_holds_up_the_server() -> None:
     schema = {"type": "array", "items": INT}
     schema |= rule("self.all(x, self.all(y, self.all(z, x + y + z >= 0)))")
     (error,) = Rules(Structural(schema)).check(list(range(1000)), ABSENT)
-    assert "Iteration budget exceeded" in error.message
+    assert "running out of cost budget" in error.message
     slow = cel.matcher("^(a+)+$")
     assert not slow("a" * 50_000 + "b")
 

@@ -3,9 +3,11 @@
 import time
 from typing import Any
 
+import pytest
+
 from shepherd.api.kinds import CONFIG_MAP, POD
 from shepherd.api.meta import format_time
-from shepherd.api.resource import Resource
+from shepherd.api.resource import Object, Resource
 from shepherd.cli.reasons import (
     conditions,
     held_back,
@@ -140,10 +142,13 @@ def test_a_warning_that_a_container_repeats_is_told_once(
 ) -> None:
     waiting = {"state": {"waiting": {"reason": reason, "message": message}}}
     pod = {"status": {"containerStatuses": [{"name": "a"} | waiting]}}
-    told = {"type": "Warning", "reason": "Failed", "message": event}
-    backed_off = {"type": "Warning", "reason": "BackOff", "message": "Back-off restarting"}
-    assert warnings([told, backed_off], 0.0, known=pod) == []
-    other = {"type": "Warning", "reason": "Unhealthy", "message": "Liveness probe failed"}
+
+    def warning(reason: str, message: str) -> Object:
+        return {"type": "Warning", "reason": reason, "message": message, "metadata": {}}
+
+    told = warning("Failed", event)
+    assert warnings([told, warning("BackOff", "Back-off restarting")], 0.0, known=pod) == []
+    other = warning("Unhealthy", "Liveness probe failed")
     assert len(warnings([told, other], 0.0, known=pod)) == 1
 
 

@@ -80,13 +80,21 @@ def held_back(obj: Object) -> list[Finding]:
 
 
 def warnings(events: Iterable[Object], now: float, known: Object) -> list[Finding]:
-    """The latest warning of each reason, but for those that a condition of the object repeats."""
-    said = {c.get("reason") for c in (known.get("status") or {}).get("conditions") or ()}
+    """The latest warning of each reason, but for those that a condition of the object repeats or,
+    of a pod, the state that a container waits in."""
+    status = known.get("status") or {}
+    said = {c.get("reason") for c in status.get("conditions") or ()}
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(key) or ():
+            if waiting := (container.get("state") or {}).get("waiting"):
+                said |= {"BackOff", waiting.get("reason"), waiting.get("message")}
     latest = {e.get("reason"): e for e in sorted(events, key=last_seen)}
     return [
         Finding(f"{reason}: {event.get('message')} ({since(last_seen(event)[0], now)} ago)")
         for reason, event in latest.items()
-        if event.get("type") == "Warning" and reason not in said
+        if event.get("type") == "Warning"
+        and reason not in said
+        and str(event.get("message")).removeprefix("Error: ") not in said
     ]
 
 

@@ -166,6 +166,10 @@ def test_delete_by_file_name_and_label(sheepctl: Any) -> None:
 def test_delete_of_what_is_not_there(sheepctl: Any) -> None:
     assert sheepctl("delete", "pod", "gone").code == 1
     assert sheepctl("delete", "pod", "gone", "--ignore-not-found").code == 0
+    sheepctl.given("ConfigMap", "a")
+    result = sheepctl("delete", "cm", "gone", "a", "lost")
+    assert (result.code, result.out) == (1, 'configmap "a" deleted from default namespace\n')
+    assert result.err == 'sheepctl: configmaps "gone" not found; configmaps "lost" not found\n'
     assert sheepctl("delete", "pods").code == 2
     assert sheepctl("delete").code == 2
 

@@ -207,8 +207,8 @@ def test_no_rule_holds_up_the_server() -> None:
     twice = "self"
     for _ in range(22):
         twice = f"cel.bind(y, {twice}, y + y)"
-    schema = {"type": "string"} | rule("false", message="no", messageExpression=twice)
-    (error,) = Rules(Structural(schema)).check("x" * 100, ABSENT)
+    speaks: Object = {"type": "string"} | rule("false", message="no", messageExpression=twice)
+    (error,) = Rules(Structural(speaks)).check("x" * 100, ABSENT)
     assert error.message.endswith("no")
     slow = cel.matcher("^(a+)+$")
     assert not slow("a" * 50_000 + "b")

@@ -46,6 +46,8 @@ GROWING = {"_+_", "replace", "join", "format", "flatten", "any_range", "lists.ra
 """What makes new texts, lists and maps."""
 _ITEM_COST, _BYTE_COST = 4, 0.5
 """Of what it makes: an item takes some 50 bytes."""
+_OUT_COST = 40
+"""To make a value of Python's of an item, and to look at that again."""
 _LONGEST_RANGE = 10_000
 _BOUNDLESS = 1e15
 """Larger numbers say no more."""
@@ -263,7 +265,7 @@ class Reckoner(Estimator):
     def total(self) -> float:
         """What the evaluation takes, and then to take out its value."""
         found = self.estimate()
-        return found.cost + (_weight(found.shape) * _ITEM_COST if found.shape.item else 0)
+        return found.cost + (_weight(found.shape) * _OUT_COST if found.shape.item else 0)
 
     def _fit(self, node: Call, shapes: list[Shape]) -> None:
         """The evaluation tells."""

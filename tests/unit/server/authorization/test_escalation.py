@@ -3,10 +3,11 @@
 from base64 import b64encode
 from typing import Any
 
+import msgspec
 import pytest
 
 from shepherd.api.resource import Object
-from shepherd.lib.http import User
+from shepherd.lib.http import Request, User
 
 ADMIN = User("root", ("system:masters",))
 ALICE = User("alice")
@@ -147,3 +148,40 @@ async def test_a_proxy_leads_to_pods_only(cluster: Any, address: str) -> None:
     await cluster.ok(ADMIN, "PATCH", f"{CI}/pods/p/status", status, **MERGE)
     code, answer = await cluster.ask(ADMIN, "GET", f"{CI}/pods/p:80/proxy/")
     assert (code, answer["message"]) == (400, "address not allowed")
+
+
+async def test_a_watch_of_one_secret_shows_that_one(cluster: Any) -> None:
+    await cluster.allow("one", cluster.rule("get list watch", "secrets", names="mine"))
+    for name in ("mine", "other"):
+        await cluster.ok(ADMIN, "POST", f"{CI}/secrets", {"metadata": {"name": name}})
+    found = await cluster.ok(ALICE, "GET", f"{CI}/secrets?fieldSelector=metadata.name=mine")
+    assert [secret["metadata"]["name"] for secret in found["items"]] == ["mine"]
+    await cluster.refused(ALICE, "GET", f"{CI}/secrets?fieldSelector=metadata.name!=mine")
+    request = Request("GET", "/api/v1/watch/namespaces/ci/secrets/mine", peer=ALICE)
+    response = await cluster.server.handle(request)
+    assert not isinstance(response.body, bytes)
+    events = [msgspec.json.decode(line) for line in (await anext(response.body)).splitlines()]
+    assert [event["object"]["metadata"]["name"] for event in events] == ["mine"]
+    await response.body.aclose()
+
+
+async def test_variables_of_policies_do_not_double_for_ever(cluster: Any) -> None:
+    where = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    variables = [{"name": "v0", "expression": "object.data.a"}]
+    for at in range(1, 40):
+        before = f"variables.v{at - 1}"
+        variables.append({"name": f"v{at}", "expression": f"[{before}, {before}]"})
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+              "operations": ["CREATE"]}]  # fmt: skip
+    spec = {
+        "matchConstraints": {"resourceRules": rules},
+        "variables": variables,
+        "validations": [{"expression": "size(variables.v39) == 2"}],
+    }
+    await cluster.ok(ADMIN, "POST", f"{where}ies", {"metadata": {"name": "p"}, "spec": spec})
+    bound = {"policyName": "p", "validationActions": ["Deny"]}
+    await cluster.ok(ADMIN, "POST", f"{where}ybindings", {"metadata": {"name": "b"}, "spec": bound})
+    config = {"metadata": {"name": "c"}, "data": {"a": "x"}}
+    code, answer = await cluster.ask(ADMIN, "POST", f"{CI}/configmaps", config)
+    assert code == 422
+    assert "running out of cost budget" in answer["message"]

@@ -91,6 +91,33 @@ def test_a_rollout_is_followed_to_its_end(cluster: Program, web: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_a_rollout_is_repeated_and_taken_back(cluster: Program, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "set.yaml"
+    text = WEB.split("---")[0].replace("Deployment", kind)
+    path.write_text(text.replace("  replicas: 2\n", "") if kind == "DaemonSet" else text)
+    what = f"{kind.lower()}/web"
+
+    def images() -> list[str]:
+        rows = cluster.sheepctl("rollout", "history", what).splitlines()
+        return [row.split()[1] for row in rows[1:]]
+
+    try:
+        cluster.sheepctl("apply", "-f", str(path), "--wait")
+        path.write_text(path.read_text().replace("demo:1", "demo:2"))
+        cluster.sheepctl("apply", "-f", str(path), "--wait")
+        assert images() == ["demo:1", "demo:2"]
+        cluster.sheepctl("rollout", "undo", what, "--wait")
+        pods = json.loads(cluster.sheepctl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
+        going = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        assert {pod["spec"]["containers"][0]["image"] for pod in going} == {"demo:1"}
+        assert images() == ["demo:2", "demo:1"]
+        cluster.sheepctl("rollout", "restart", what, "--wait")
+        assert images() == ["demo:2", "demo:1", "demo:1"]
+    finally:
+        cluster.sheepctl("delete", what)
+
+
 def test_the_cluster_and_its_node(cluster: Program) -> None:
     info = cluster.sheepctl("info")
     assert "https://127.0.0.1:" in info

@@ -52,6 +52,9 @@ def test_a_crash_loop_backs_off(on_node: OnNode) -> None:
         assert container["restartCount"] == 1
         assert container["lastState"]["terminated"]["exitCode"] == 3
         assert status["phase"] == "Running"
+        told = [message for reason, message in await node.events() if reason == "BackOff"]
+        assert len(told) == 1
+        assert told[0].startswith("Back-off restarting failed container web in pod web_default(")
         await node.restarted(5, within_seconds=300)
         took = node.clock.now() - first
         assert 10 + 20 + 40 + 80 <= took <= 10 + 20 + 40 + 80 + 5

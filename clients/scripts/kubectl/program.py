@@ -2,8 +2,14 @@
 
 import json
 import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from clients.install import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,20 @@ class Kubectl:
             self.command(*arguments),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+
+
+@contextmanager
+def for_operator(folder: Path, definition: str) -> Iterator[Kubectl]:
+    """Our kubectl in a fresh namespace; what the folder's `operator.yaml` defines is there."""
+    anywhere = Kubectl(str(ROOT / ".venv" / "bin" / "kubectl"))
+    manifest = str(folder / "operator.yaml")
+    anywhere("apply", "-f", manifest)
+    anywhere("wait", "--for=condition=Established", f"crd/{definition}")
+    namespace = f"{folder.name}-{uuid.uuid4().hex[:8]}"
+    anywhere("create", "namespace", namespace)
+    yield Kubectl(anywhere.program, namespace)
+    anywhere("delete", "namespace", namespace, "--timeout=60s")
+    anywhere("delete", "-f", manifest, "--timeout=60s")
 
 
 def deployment(name: str = "web", replicas: int = 1, image: str = "nginx:1.14.2") -> dict[str, Any]:

@@ -2,15 +2,13 @@
 
 import os
 import subprocess
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clients.install import ROOT
-from clients.scripts.kubectl.program import Kubectl
+from clients.scripts.kubectl.program import Kubectl, for_operator
 
 from shepherd.testing.program import eventually
 
@@ -44,14 +42,8 @@ class Managers:
 @pytest.fixture(scope="module")
 def kubectl() -> Iterator[Kubectl]:
     """kubectl in a fresh namespace, the definition being there."""
-    program = Kubectl(str(ROOT / ".venv" / "bin" / "kubectl"))
-    program("apply", "-f", str(HERE / "operator.yaml"))
-    program("wait", "--for=condition=Established", "crd/orchards.shepherd.example")
-    namespace = f"manager-{uuid.uuid4().hex[:8]}"
-    program("create", "namespace", namespace)
-    yield Kubectl(program.program, namespace)
-    program("delete", "namespace", namespace, "--timeout=60s")
-    program("delete", "-f", str(HERE / "operator.yaml"), "--timeout=60s")
+    with for_operator(HERE, "orchards.shepherd.example") as kubectl:
+        yield kubectl
 
 
 @pytest.fixture(scope="module")

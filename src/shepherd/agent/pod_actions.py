@@ -22,7 +22,7 @@ from shepherd.agent.logs import forget, log_end
 from shepherd.agent.node import Node
 from shepherd.agent.pod_memory import ContainerMemory, PodMemory, failed
 from shepherd.agent.pod_plan import Action
-from shepherd.agent.pod_state import BoundPod, PodView
+from shepherd.agent.pod_state import BoundPod, PodView, by_name, container_statuses
 from shepherd.agent.references import UnresolvedError
 from shepherd.agent.resize import summary
 from shepherd.api.errors import ApiError
@@ -419,6 +419,21 @@ class Actions:
     def note_ends(self, view: PodView) -> None:
         """Let preStop hooks know of containers that have ended by themselves."""
         self._hooks.note_running({c.current.id for c in view.containers if c.current and c.running})
+
+    def note_back_offs(self) -> None:
+        """Tell once of each attempt of a container that waits for the next.
+
+        Source: kubernetes pkg/kubelet/kuberuntime, doBackOff.
+        """
+        pod = self.pod.metadata
+        for name, found in by_name(container_statuses(self.status)).items():
+            waiting = (found.get("state") or {}).get("waiting") or {}
+            memory = self._memory.container(name)
+            if waiting.get("reason") == "CrashLoopBackOff" and memory.backed_off != memory.counted:
+                memory.backed_off = memory.counted
+                where = f"{name} in pod {pod.name}_{pod.namespace}({pod.uid})"
+                text = f"Back-off restarting failed container {where}"
+                self.say("Warning", "BackOff", text, name)
 
     async def read_messages(self, sandboxes: list[SandboxInfo]) -> None:
         """Take in the termination messages of containers that have ended."""

@@ -57,6 +57,8 @@ class ContainerMemory:
     crashes: int = 0
     counted: str = ""
     """The last container id whose end was counted."""
+    backed_off: str = ""
+    """The last container id whose back-off was told."""
     restart_at: float = 0.0
     message_of: str = ""
     message: str = ""

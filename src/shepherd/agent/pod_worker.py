@@ -223,6 +223,7 @@ class PodWorker:
             return
         self.status = pod_status.status(view, self.status)
         self._actions.status = self.status
+        self._actions.note_back_offs()
         underway = any(c.latest or c.failure for c in view.containers)
         urgent = underway or view.verdict is not None or view.stop_by is not None
         self._node.statuses.push(self.uid, self.status, urgent=urgent)

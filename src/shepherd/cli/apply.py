@@ -3,13 +3,12 @@
 import click
 
 from shepherd.api.errors import ApiError
-from shepherd.api.kinds import DEPLOYMENT
 from shepherd.api.resource import Object
 from shepherd.api.schema import type_of
 from shepherd.cli.kinds import Kinds
 from shepherd.cli.manifests import Manifest, read_manifests
 from shepherd.cli.output import echo
-from shepherd.cli.rollout import follow, wait_options
+from shepherd.cli.rollout import follow, has_rollouts, wait_options
 from shepherd.cli.session import Failure, Session, connection_options, pass_session
 from shepherd.cli.targets import Target, reference
 from shepherd.cli.threeway import apply_patch, last_applied, with_last_applied
@@ -47,8 +46,8 @@ def command(
                 continue
             name = reference(manifest.resource, manifest.name)
             echo(f"{name} {done}{' (server dry run)' if dry_run else ''}")
-            if manifest.resource is DEPLOYMENT:
-                target = Target(DEPLOYMENT, manifest.name)
+            if has_rollouts(manifest.resource):
+                target = Target(manifest.resource, manifest.name)
                 rolled.append((target, manifest.namespace(session.namespace)))
         if failed:
             raise Failure("; ".join(failed))

@@ -63,6 +63,7 @@ def command(
         else:
             doomed = await _chosen(client, session.namespace, what, selector, every=every)
         marked: list[tuple[Doomed, str]] = []
+        failed: list[str] = []
         for resource, namespace, name in doomed:
             try:
                 answer = await client.delete(
@@ -70,7 +71,7 @@ def command(
                 )
             except ApiError as error:
                 if error.code != 404 or not ignore_not_found:
-                    raise
+                    failed.append(error.message)
                 continue
             where = f" from {namespace} namespace" if namespace else ""
             echo(f'{qualified(resource.group, resource.kind.lower())} "{name}" deleted{where}')
@@ -78,6 +79,8 @@ def command(
             marked.append(((resource, namespace, name), uid))
         if wait and not force:
             await _wait(client, marked, timeout)
+        if failed:
+            raise Failure("; ".join(failed))
 
     session.run(work)
 

@@ -19,6 +19,8 @@ import click
 
 from shepherd.api.kinds import POD
 from shepherd.cli.conversation import Conversation, converse
+from shepherd.cli.kinds import Kinds
+from shepherd.cli.pods import running_pod
 from shepherd.cli.session import Failure, Session, connection_options, pass_session
 from shepherd.client.base import Client
 from shepherd.lib.tasks import cancel_and_wait
@@ -30,7 +32,7 @@ _WAITING = 8
 
 
 @click.command("exec")
-@click.argument("pod")
+@click.argument("what", metavar="POD | TYPE/NAME")
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...")
 @click.option("-c", "--container", default="", help="In this container (default: the only one).")
 @click.option("-i", "--stdin", is_flag=True, help="Pass what is typed, or piped, to the command.")
@@ -38,7 +40,7 @@ _WAITING = 8
 @connection_options
 @pass_session
 def command(
-    session: Session, pod: str, words: tuple[str, ...], container: str, stdin: bool, tty: bool
+    session: Session, what: str, words: tuple[str, ...], container: str, stdin: bool, tty: bool
 ) -> int:
     """Run a command in a running container; its exit code is ours.
 
@@ -52,7 +54,11 @@ def command(
     names = ["error", *(name for name in ("stdin", "stdout", "stderr") if wanted[name])]
 
     async def run(client: Client) -> int:
-        path = POD.path(session.namespace, pod.removeprefix("pod/"), "exec")
+        target = await Kinds(client).target((what,) if "/" in what else ("pods", what))
+        name = target.name
+        if target.resource is not POD:
+            name = (await running_pod(client, target, session.namespace))[0]["metadata"]["name"]
+        path = POD.path(session.namespace, name, "exec")
         async with converse(client, path, query, "v4.channel.k8s.io") as conversation:
             with _raw() if terminal else contextlib.nullcontext():
                 return await _talk(conversation, [*names, "resize"] if terminal else names)

@@ -11,9 +11,9 @@ import click
 
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import POD
-from shepherd.api.resource import Object, Resource
-from shepherd.api.selectors import labels_selector, selector_of
+from shepherd.api.resource import Object
 from shepherd.cli.output import style
+from shepherd.cli.pods import pods_of
 from shepherd.cli.session import (
     Failure,
     Session,
@@ -29,7 +29,6 @@ _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright
 _MAX_STREAMS = 64
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(?:[0-9]+[smhd])+")
-_POD_KINDS = ("Deployment", "ReplicaSet", "Service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +123,15 @@ async def _pods(
         if target.resource is POD:
             pods.append(await client.get(POD, target.name, namespace))
             continue
-        owner = await client.get(target.resource, target.name, namespace)
-        selected = await pods_of(client, target.resource, owner)
+        selected, _ = await pods_of(client, target, namespace)
         pods += _some(selected, f"of {target.resource.kind.lower()}/{target.name}")
     return pods
-
-
-async def pods_of(client: Client, resource: Resource, owner: Object) -> list[Object]:
-    """The pods that a workload or service selects."""
-    chosen = owner["spec"].get("selector")
-    selector = labels_selector(chosen or {}) if resource.kind == "Service" else selector_of(chosen)
-    if not (labels := str(selector)):
-        return []
-    return (await client.list(POD, owner["metadata"]["namespace"], label_selector=labels)).items
 
 
 def _targets(what: tuple[str, ...]) -> list[Target]:
     if not any("/" in name for name in what):
         return [Target(POD, name) for name in what]
-    targets = find_targets(what)
-    for target in targets:
-        if target.resource is not POD and target.resource.kind not in _POD_KINDS:
-            raise Usage(f"{target.resource.plural} have no pods: name a pod or a deployment")
-    return targets
+    return find_targets(what)
 
 
 def _some(pods: list[Object], which: str) -> list[Object]:

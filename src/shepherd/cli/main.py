@@ -22,7 +22,7 @@ COMMANDS = {
     "logs": "Show what containers print",
     "nodes": "Show the nodes and what is free on them",
     "port-forward": "Lead ports of this machine to a pod",
-    "rollout": "Follow the rollout of a deployment",
+    "rollout": "Follow, repeat and take back rollouts",
     "scale": "Change the number of replicas",
     "wait": "Wait until one of several conditions holds",
     "why": "Tell why an object is pending, not ready or still there",

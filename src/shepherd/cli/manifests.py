@@ -75,7 +75,8 @@ def _of(name: str) -> Iterator[Document]:
         try:
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise Failure(f"cannot read {file}: {error}") from error
+            cause = getattr(error, "strerror", None) or error
+            raise Failure(f"cannot read {file}: {cause}") from error
         yield from _parse(str(file), text)
 
 

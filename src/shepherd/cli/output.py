@@ -34,11 +34,9 @@ def colour_of(text: str) -> str | None:
     return "red" if any(word in text for word in _BAD) else None
 
 
-def table_lines(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True
-) -> list[str]:
+def table_lines(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Rows under headers, each column as wide as its widest cell, as kubectl aligns them."""
-    return Columns().lines(rows, headers if header else None)
+    return Columns().lines(rows, headers)
 
 
 class Columns:
@@ -130,10 +128,8 @@ def list_of(resource: Resource, items: list[Object]) -> Object:
     return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": listed}
 
 
-def echo_table(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True
-) -> None:
-    for line in table_lines(headers, rows, header=header):
+def echo_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    for line in table_lines(headers, rows):
         click.echo(line)
 
 

@@ -15,8 +15,8 @@ from shepherd.api.kinds import POD, SERVICE
 from shepherd.api.resource import Object
 from shepherd.cli.conversation import Conversation, converse
 from shepherd.cli.kinds import Kinds
-from shepherd.cli.logs import pods_of
 from shepherd.cli.output import echo
+from shepherd.cli.pods import running_pod
 from shepherd.cli.session import Failure, Session, Usage, connection_options, pass_session, warn
 from shepherd.client.base import Client
 from shepherd.lib import spdy
@@ -75,7 +75,9 @@ def command(session: Session, what: str, ports: tuple[str, ...], address: str) -
     wanted = [parse_ports(text) for text in ports]
 
     async def work(client: Client) -> None:
-        pod, service = await _chosen(client, session.namespace, what)
+        target = await Kinds(client).target((what,) if "/" in what else ("pods", what))
+        pod, named = await running_pod(client, target, session.namespace)
+        service = named if target.resource is SERVICE else None
         pairs = [(one.local, pod_port(pod, service, one.remote)) for one in wanted]
         path = POD.path(session.namespace, pod["metadata"]["name"], "portforward")
         async with converse(client, path, [], _PROTOCOL) as conversation:
@@ -83,19 +85,6 @@ def command(session: Session, what: str, ports: tuple[str, ...], address: str) -
         raise Failure(f"the connection to pod/{pod['metadata']['name']} was lost")
 
     session.run(work)
-
-
-async def _chosen(client: Client, namespace: str, what: str) -> tuple[Object, Object | None]:
-    """A running pod of what is named, and the service if that is one. Raises Failure."""
-    target = await Kinds(client).target((what,) if "/" in what else ("pods", what))
-    if target.resource is POD:
-        return await client.get(POD, target.name, namespace), None
-    owner = await client.get(target.resource, target.name, namespace)
-    pods = await pods_of(client, target.resource, owner)
-    running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
-    if not running:
-        raise Failure(f"no pod of {what} is running")
-    return running[0], owner if target.resource is SERVICE else None
 
 
 class _Forwarder:

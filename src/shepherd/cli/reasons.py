@@ -7,6 +7,7 @@ events; here it is put together, and what a person may do about it is said.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.kinds import NAMESPACE, POD
 from shepherd.api.kinds.cells import since
 from shepherd.api.kinds.podsummary import summarize
@@ -79,13 +80,21 @@ def held_back(obj: Object) -> list[Finding]:
 
 
 def warnings(events: Iterable[Object], now: float, known: Object) -> list[Finding]:
-    """The latest warning of each reason, but for those that a condition of the object repeats."""
-    said = {c.get("reason") for c in (known.get("status") or {}).get("conditions") or ()}
+    """The latest warning of each reason, but for those that a condition of the object repeats or,
+    of a pod, the state that a container waits in."""
+    status = known.get("status") or {}
+    said = {c.get("reason") for c in status.get("conditions") or ()}
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(key) or ():
+            if waiting := (container.get("state") or {}).get("waiting"):
+                said |= {"BackOff", waiting.get("reason"), waiting.get("message")}
     latest = {e.get("reason"): e for e in sorted(events, key=last_seen)}
     return [
         Finding(f"{reason}: {event.get('message')} ({since(last_seen(event)[0], now)} ago)")
         for reason, event in latest.items()
-        if event.get("type") == "Warning" and reason not in said
+        if event.get("type") == "Warning"
+        and reason not in said
+        and str(event.get("message")).removeprefix("Error: ") not in said
     ]
 
 
@@ -132,7 +141,7 @@ def _stopping(pod: Object, node: Object | None, held: str) -> Finding:
     name = pod["spec"].get("nodeName", "")
     if node is None:
         return Finding(f'its node "{name}" is gone: the garbage collector removes it within 1m')
-    if not node_ready(node):
+    if not condition_is_true(node, "Ready"):
         return Finding(
             f'node "{name}" is not Ready and cannot say that the containers have ended; '
             f"if it is off for good: kubectl delete node {name}",
@@ -140,11 +149,6 @@ def _stopping(pod: Object, node: Object | None, held: str) -> Finding:
         )
     grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
     return Finding(f"its containers have {grace}s to stop, which end {held} ago")
-
-
-def node_ready(node: Object) -> bool:
-    found = (node.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in found)
 
 
 # -- why a pod does not run -----------------------------------------------------------------------
@@ -180,7 +184,7 @@ def not_running(pod: Object, node: Object | None, now: float) -> list[Finding]:
         text = f"it has ended: {summarize(pod).status}"
         return [Finding(f"{text}: {status['message']}" if status.get("message") else text)]
     found = []
-    if node is not None and not node_ready(node):
+    if node is not None and not condition_is_true(node, "Ready"):
         found.append(Finding(f'node "{spec["nodeName"]}" is not Ready', tuple(conditions(node))))
     for kind in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(kind) or ():

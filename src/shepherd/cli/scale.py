@@ -2,12 +2,11 @@
 
 import click
 
-from shepherd.api.kinds import DEPLOYMENT
 from shepherd.cli.kinds import Kinds
 from shepherd.cli.output import echo
-from shepherd.cli.rollout import follow, wait_options
+from shepherd.cli.rollout import follow, has_rollouts, wait_options
 from shepherd.cli.session import Session, Usage, connection_options, pass_session
-from shepherd.cli.targets import reference
+from shepherd.cli.targets import Target, reference
 from shepherd.client.base import Client
 
 
@@ -31,7 +30,9 @@ def command(
             patch = {"spec": {"replicas": replicas}}
             await client.patch(target.resource, target.name, session.namespace, patch, sub="scale")
             echo(f"{reference(target.resource, target.name)} scaled")
-        deployments = [(t, session.namespace) for t in targets if t.resource is DEPLOYMENT]
-        await follow(client, list(deployments), wait=wait, timeout_seconds=timeout)
+        followed: list[tuple[Target, str | None]] = [
+            (target, session.namespace) for target in targets if has_rollouts(target.resource)
+        ]
+        await follow(client, followed, wait=wait, timeout_seconds=timeout)
 
     session.run(work)

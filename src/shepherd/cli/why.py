@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import click
 
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.errors import ApiError
 from shepherd.api.kinds import (
     DEPLOYMENT,
@@ -19,6 +20,7 @@ from shepherd.api.kinds import (
     REPLICA_SET,
     SERVICE,
 )
+from shepherd.api.kinds.daemonsets import DAEMON_SET
 from shepherd.api.kinds.jobs import CRON_JOB, JOB
 from shepherd.api.kinds.podsummary import summarize
 from shepherd.api.objects import decode
@@ -118,7 +120,7 @@ class Inquiry:
             if verdicts is None:
                 return [Finding(text) for text in why_pending(pod)]
             return reasons.unplaced(pod, verdicts)
-        if _ready(pod) or _done(pod):
+        if condition_is_true(pod, "Ready") or _done(pod):
             return []
         found = reasons.not_running(pod, await self._node(pod), self.now) + told
         return found or [Finding(f"node {pod['spec']['nodeName']} has told nothing of it yet")]
@@ -153,7 +155,7 @@ class Inquiry:
         chosen = [pod for pod in pods if selector.matches(pod["metadata"].get("labels") or {})]
         if not chosen:
             return [Finding(f"no pod has the labels that it selects: {selector}")]
-        if any(_ready(pod) for pod in chosen):
+        if any(condition_is_true(pod, "Ready") for pod in chosen):
             return []
         return [Finding("none of its pods is ready", tuple(await self._grouped(POD, chosen)))]
 
@@ -166,7 +168,7 @@ class Inquiry:
             sets = {part["metadata"]["uid"] for part in parts}
             kind, parts = POD, _owned(await self._list(POD, namespace), sets)
         if kind is POD:
-            parts = [pod for pod in parts if not _ready(pod) and not _done(pod)]
+            parts = [pod for pod in parts if not condition_is_true(pod, "Ready") and not _done(pod)]
         return await self._grouped(kind, parts)
 
     async def _grouped(self, kind: Resource, objects: Sequence[Object]) -> list[Finding]:
@@ -205,17 +207,12 @@ def state(resource: Resource, obj: Object) -> str:
     if resource is POD:
         summary = summarize(obj)
         return f"{summary.status}, {summary.ready} of {summary.total} containers ready"
-    if resource is DEPLOYMENT:
-        return progress(obj).text
+    if resource in (DEPLOYMENT, DAEMON_SET):
+        return progress(resource, obj).text
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if "replicas" in spec and "replicas" in status:
         return f"{status.get('readyReplicas') or 0} of {spec['replicas']} pods ready"
     return str(status.get("phase") or "")
-
-
-def _ready(pod: Object) -> bool:
-    found = (pod.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in found)
 
 
 def _done(pod: Object) -> bool:

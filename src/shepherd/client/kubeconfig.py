@@ -8,7 +8,7 @@ import binascii
 import ssl
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,30 @@ class Kubeconfig:
 
 
 def write_kubeconfig(path: Path, config: Kubeconfig, *, name: str = "shepherd") -> bool:
-    """Write a file of one context, readable by its owner only; False = it was so already."""
+    """Write a file of one context, readable by its owner only; False = it was so already.
+
+    A namespace that a user has set there since stays.
+    """
+    text = _rendered(config, name)
+    present = path.read_text() if path.exists() else ""
+    if present not in ("", text):
+        config = replace(config, namespace=_namespace(path, name) or config.namespace)
+        text = _rendered(config, name)
+    if present == text and path.stat().st_mode & 0o777 == 0o600:
+        return False
+    write_private(path, text)
+    return True
+
+
+def _namespace(path: Path, name: str) -> str:
+    """That of a context; empty if the file cannot be read."""
+    try:
+        return read_kubeconfig([path], name).namespace
+    except KubeconfigError:
+        return ""
+
+
+def _rendered(config: Kubeconfig, name: str) -> str:
     user = {
         "client-certificate-data": _data(config.certificate),
         "client-key-data": _data(config.key),
@@ -74,11 +97,7 @@ def write_kubeconfig(path: Path, config: Kubeconfig, *, name: str = "shepherd") 
         "  user:" if any(user.values()) else "  user: {}",
         *(f"    {field}: {value}" for field, value in user.items() if value),
     ]
-    text = "\n".join(lines) + "\n"
-    if path.exists() and path.read_text() == text and path.stat().st_mode & 0o777 == 0o600:
-        return False
-    write_private(path, text)
-    return True
+    return "\n".join(lines) + "\n"
 
 
 def read_kubeconfig(paths: Iterable[Path], context: str = "") -> Kubeconfig:

@@ -16,6 +16,6 @@ def new_uid(random: Random) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def name_suffix(random: Random, length: int = 5) -> str:
+def name_suffix(random: Random) -> str:
     """The random tail of a generated name."""
-    return "".join(random.choices(_NAME_ALPHABET, k=length))
+    return "".join(random.choices(_NAME_ALPHABET, k=5))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from random import Random
 
 from shepherd.scheduler.cache import Cache
-from shepherd.scheduler.framework import Profile
 from shepherd.scheduler.objects import Node, Pod
 from shepherd.scheduler.plugins import DEFAULT_PROFILE
 from shepherd.scheduler.shape import PodInfo, Shapes
@@ -32,7 +31,6 @@ def explain(
     nodes: Iterable[Node],
     pods: Iterable[Pod],
     namespaces: dict[str, dict[str, str]],
-    profile: Profile = DEFAULT_PROFILE,
 ) -> dict[str, list[Objection]]:
     """By node name, in order: all that stands against `pod` there; an empty list where it fits.
 
@@ -50,7 +48,7 @@ def explain(
     for other in pods:
         if other.spec.node_name and not other.finished:
             cache.place(info(other), other.spec.node_name)
-    checks = profile.checks(info(pod), cache)
+    checks = DEFAULT_PROFILE.checks(info(pod), cache)
     found: dict[str, list[Objection]] = {}
     for name, node_info in sorted(cache.nodes.items()):
         found[name] = []

@@ -5,9 +5,9 @@ commit can still fail, and takes what must be given back then (addresses, ports)
 named as upstream names them. Source: kubernetes plugin/pkg/admission.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from shepherd.api import errors
 from shepherd.api.kinds import NAMESPACE, POD, SERVICE
@@ -19,7 +19,6 @@ from shepherd.api.resource import Object, Resource
 from shepherd.lib.http import User
 from shepherd.server import priorities
 from shepherd.server.accounts import PodAccounts
-from shepherd.server.authorization.escalation import Escalation
 from shepherd.server.metadata import asked_name
 from shepherd.server.noderestriction import node_restriction
 from shepherd.server.routes import Route
@@ -72,6 +71,14 @@ Follow = Callable[[Attributes], None]
 """Is told of a write that is about to be stored, and asks to be told how that ends."""
 
 
+class Guard(Protocol):
+    """Keeps users from getting by a write what they have not."""
+
+    async def admit(self, route: Route, obj: Object, old: Object | None, user: User) -> None:
+        """Judge a create (`old` is None) or an update. Raises ApiError 403."""
+        ...
+
+
 class Admission:
     """Runs the plugins that a write's kind and operation ask for."""
 
@@ -81,10 +88,10 @@ class Admission:
         services: ServiceAllocator,
         followers: Mapping[Resource, Follow],
         accounts: PodAccounts,
-        escalation: Escalation | None,
+        guards: Sequence[Guard] = (),
     ) -> None:
         self._store = store
-        self._escalation = escalation
+        self._guards = guards
         self._accounts = accounts
         self._services = services
         self._followers = followers
@@ -98,8 +105,8 @@ class Admission:
         route = asked.route
         if asked.operation != "delete":
             node_restriction(route.resource, asked.obj, asked.old, asked.user)
-            if self._escalation:
-                await self._escalation.admit(route, asked.obj, asked.old, asked.user)
+            for guard in self._guards:
+                await guard.admit(route, asked.obj, asked.old, asked.user)
         if asked.operation == "create" and route.resource.namespaced:
             await self._namespace_lifecycle(route, asked_name(asked.obj["metadata"]))
         elif asked.operation == "delete":

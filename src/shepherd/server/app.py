@@ -18,12 +18,13 @@ from shepherd.lib.http import Request, Response
 from shepherd.server import bootstrap
 from shepherd.server.access import Access, Signer
 from shepherd.server.accounts import PodAccounts
-from shepherd.server.admission import Admission, Follow
+from shepherd.server.admission import Admission, Follow, Guard
 from shepherd.server.aggregation.relay import Relay, target
 from shepherd.server.aggregation.remotes import Remotes
 from shepherd.server.auth import Authenticator
 from shepherd.server.authorization.actions import Authorizer
 from shepherd.server.authorization.escalation import Escalation
+from shepherd.server.authorization.parameters import ParameterReading
 from shepherd.server.authorization.reconcile import lay_policy
 from shepherd.server.callouts import Callouts
 from shepherd.server.config import FrontProxy, ServerConfig
@@ -98,10 +99,13 @@ class ApiServer:
         followers[API_SERVICE] = self._remotes.follow
         followers |= dict.fromkeys(self._dynamic.followed, self._dynamic.follow)
         accounts = PodAccounts(store, clock, random, tokens=config.pod_tokens)
-        escalation = Escalation(store, authorizer) if authorizer else None
+        guards: tuple[Guard, ...] = ()
+        if authorizer:
+            reading = ParameterReading(store, authorizer, self._served)
+            guards = (Escalation(store, authorizer), reading)
         self._registry = Registry(
             store,
-            Admission(store, self._services, followers, accounts, escalation),
+            Admission(store, self._services, followers, accounts, guards),
             self._dynamic,
             versions,
             clock=clock,

@@ -8,9 +8,10 @@ import asyncio
 import logging
 
 from shepherd.api import errors
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.custom.definition import define
 from shepherd.api.kinds import CUSTOM_RESOURCE_DEFINITION as CRD
-from shepherd.api.kinds.customresourcedefinitions import CLEANUP_FINALIZER, condition_is_true
+from shepherd.api.kinds.customresourcedefinitions import CLEANUP_FINALIZER
 from shepherd.api.meta import format_time, key_prefix, split_key
 from shepherd.api.resource import Object, Resource
 from shepherd.lib.backoff import Backoff

@@ -5,6 +5,7 @@ Kubernetes documentation.
 """
 
 from shepherd.api import errors
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.kinds.disruption import POD_DISRUPTION_BUDGET
 from shepherd.api.meta import format_time, key_prefix
 from shepherd.api.resource import Object
@@ -14,6 +15,7 @@ from shepherd.server import registry
 from shepherd.server.codec import decode
 from shepherd.server.deletion import DeleteOptions
 from shepherd.server.handlers import Call, Handlers, json_answer
+from shepherd.server.metadata import check_target
 from shepherd.server.routes import Route
 from shepherd.store.base import Span
 
@@ -29,6 +31,7 @@ _FREE_PHASES = ("Pending", "Succeeded", "Failed")
 async def evict(handlers: Handlers, call: Call) -> Response:
     """Delete the pod if its budget lets it go. Raises ApiError 429 if not yet."""
     eviction = call.body("policy", "v1", "Eviction").object
+    check_target(call.route, eviction)
     options = DeleteOptions.read(eviction.get("deleteOptions") or {}, call.query)
     pod = decode((await handlers.registry.item(call.route)).value)
     if not _free(pod):
@@ -66,8 +69,7 @@ async def _budgets(handlers: Handlers, pod: Object) -> list[Object]:
 
 def _unhealthy_may_go(pod: Object, budget: Object) -> bool:
     """A pod that is not ready serves nobody either; the budget says when that lets it go."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+    if condition_is_true(pod, "Ready"):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

@@ -5,6 +5,7 @@ The server knows where to ask; how it gets there is the dialer's business.
 Source: kubernetes pkg/registry/core/pod/rest/log.go, pkg/kubelet/client.
 """
 
+import ipaddress
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -189,7 +190,15 @@ async def _send(handlers: Handlers, origin: str, request: Request) -> Response:
 
 
 async def _proxied(handlers: Handlers, call: Call, address: str, port: int) -> Response:
-    """The answer of a pod's port; where it sends the client is a place behind the proxy."""
+    """The answer of a pod's port; where it sends the client is a place behind the proxy.
+
+    Raises ApiError 400 for an address that is of no pod: the server's own, or its machine's
+    metadata service. Source: apiserver pkg/util/proxy, IsProxyableIP.
+    """
+    found = ipaddress.ip_address(address)
+    special = found.is_loopback or found.is_link_local or found.is_multicast
+    if special or found.is_unspecified:
+        raise errors.bad_request("address not allowed")
     response = await _send(handlers, f"http://{bracketed(address)}:{port}", _relayed(call))
     location = response.headers.get("location", "")
     if location.startswith("/"):

@@ -94,9 +94,9 @@ async def _approval(handlers: Handlers, call: Call) -> registry.Merge:
     now = format_time(handlers.now())
     spec, signer = present.get("spec") or {}, handlers.access.signer
     name = spec.get("signerName") or ""
-    await _may_approve(call, name, handlers.access)
+    await _may("approve", call, name, handlers.access)
     certificate, failure = "", ""
-    if signer and signer.signs(name):
+    if signer and signer.signs(name) and not call.dry_run:  # no certificate without a trace
         try:
             certificate = b64encode((await signer.sign(name, spec)).encode()).decode()
         except RequestError as error:
@@ -123,14 +123,48 @@ async def _approval(handlers: Handlers, call: Call) -> registry.Merge:
     return merge
 
 
-async def _may_approve(call: Call, signer_name: str, access: Access) -> None:
-    """CertificateApproval: who approves must be allowed to do so for that signer, or for all of its
-    domain. Raises ApiError 403. Source: kubernetes plugin/pkg/admission/certificates/approval."""
+async def put_signed(handlers: Handlers, call: Call) -> Response:
+    """PUT certificatesigningrequests/{name}/status."""
+    return await handlers.update(call, await _signed(handlers, call))
+
+
+async def patch_signed(handlers: Handlers, call: Call) -> Response:
+    """PATCH certificatesigningrequests/{name}/status."""
+    return await handlers.patch(call, await _signed(handlers, call))
+
+
+async def _signed(handlers: Handlers, call: Call) -> registry.Merge:
+    """What a signer changes: anything but who approved. Raises ApiError 403."""
+    spec = decode((await handlers.registry.item(call.route)).value).get("spec") or {}
+    await _may("sign", call, spec.get("signerName") or "", handlers.access)
+
+    def merge(resource: Resource, wanted: Object, old: Object) -> Object:
+        before, now = (_approvals(obj) for obj in (old, wanted))
+        _accept(call, [_added(kind) for kind in sorted(now - before)])
+        return registry.status(resource, wanted, old)
+
+    return merge
+
+
+def _approvals(request: Object) -> set[str]:
+    conditions = (request.get("status") or {}).get("conditions") or ()
+    return {condition.get("type") for condition in conditions} & {"Approved", "Denied"}
+
+
+def _added(kind: str) -> FieldError:
+    detail = f"updates may not add a condition of type {kind!r}"
+    return errors.forbidden_field("status.conditions", detail)
+
+
+async def _may(verb: str, call: Call, signer_name: str, access: Access) -> None:
+    """CertificateApproval and CertificateSigning: who approves or signs must be allowed to do so
+    for that signer, or for all of its domain. Raises ApiError 403. Source: kubernetes
+    plugin/pkg/admission/certificates/{approval,signing}."""
     for name in (signer_name, f"{signer_name.partition('/')[0]}/*"):
-        action = Action(call.user, "approve", call.route.group, "signers", name=name)
+        action = Action(call.user, verb, call.route.group, "signers", name=name)
         if (await access.decide(action)).allowed:
             return
-    detail = f'user not permitted to approve requests with signerName "{signer_name}"'
+    detail = f'user not permitted to {verb} requests with signerName "{signer_name}"'
     raise errors.forbidden(call.route.group, call.route.resource.plural, call.route.name, detail)
 
 

@@ -23,7 +23,8 @@ from shepherd.server import proxy, reads, registry
 from shepherd.server.codec import decode, with_revision
 from shepherd.server.eviction import evict
 from shepherd.server.handlers import Call, Handlers, json_answer, warn
-from shepherd.server.signing import patch_approval, put_approval
+from shepherd.server.metadata import check_target
+from shepherd.server.signing import patch_approval, patch_signed, put_approval, put_signed
 from shepherd.server.tokenrequests import create_token
 
 Serve = Callable[[Handlers, Call], Awaitable[Response]]
@@ -124,12 +125,17 @@ async def _patch_scale(handlers: Handlers, call: Call) -> Response:
     return await _write_scale(handlers, call, lambda scale: patch(scale).object)
 
 
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+"""Of metadata what a scale may say: the rest is the object's own."""
+
+
 async def _apply_scale(handlers: Handlers, call: Call) -> Response:
     """An apply to the scale is one of spec.replicas to the object itself."""
     decoded = call.config("autoscaling", "v1", "Scale")
     scale, resource = decoded.object, call.route.resource
     config: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
-    config["metadata"] = scale.get("metadata") or {}
+    given = scale.get("metadata") or {}
+    config["metadata"] = {field: given[field] for field in _IDENTITY if field in given}
     if "replicas" in (scale.get("spec") or {}):
         config = _put(config, resource.scale_paths.replicas, _replicas(scale))
     written = await handlers.registry.apply(
@@ -229,6 +235,7 @@ VIEWS: dict[str, tuple[Object, Callable[[Resource, Object], Object]]] = {
 async def bind(handlers: Handlers, call: Call) -> Response:
     """POST pods/{name}/binding: the scheduler's decision, made once."""
     binding = call.body("", "v1", "Binding").object
+    check_target(call.route, binding)
     target = binding.get("target") or {}
     node = target.get("name") or ""
     asked = binding.get("metadata") or {}
@@ -296,8 +303,13 @@ _STREAM = ("create", "get")
 SUBRESOURCES = (
     Subresource(
         "status",
-        lambda resource: resource.status,
+        lambda resource: resource.status and resource is not CERTIFICATE_SIGNING_REQUEST,
         {"get": _get, "update": _put_status, "patch": _patch_status},
+    ),
+    Subresource(
+        "status",
+        lambda resource: resource is CERTIFICATE_SIGNING_REQUEST,
+        {"get": _get, "update": put_signed, "patch": patch_signed},
     ),
     Subresource(
         "scale",

@@ -12,6 +12,7 @@ from shepherd.lib.http import Response
 from shepherd.server.auth import NODE_USER_PREFIX, NODES_GROUP
 from shepherd.server.codec import decode
 from shepherd.server.handlers import Call, Handlers, json_answer
+from shepherd.server.metadata import check_target
 from shepherd.server.registry import conflict
 from shepherd.server.routes import Route
 from shepherd.server.tokens import AUDIENCES, Binding, Named
@@ -26,12 +27,16 @@ _BOUND_TO = {"Pod": POD, "Secret": SECRET, "Node": NODE}
 async def create_token(handlers: Handlers, call: Call) -> Response:
     """Answer a TokenRequest. Raises ApiError 404, 409, 422, and 403 for nodes beyond their pods."""
     request = call.body(_GROUP, "v1", "TokenRequest").object
+    check_target(call.route, request)
     spec = request.get("spec") or {}
     seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
     _check_seconds(call, seconds)
     account = decode((await handlers.registry.item(call.route)).value)
     bound, reference = await _bound(handlers, call, spec.get("boundObjectRef"))
     _restrict_nodes(call, bound)
+    if reference == POD.kind and bound["spec"].get("serviceAccountName") != call.route.name:
+        detail = f'cannot bind token for serviceaccount "{call.route.name}" to pod running with '
+        raise errors.bad_request(f"{detail}different serviceaccount name.")
     named = {reference.lower(): _named(bound)} if bound else {}
     node = (bound.get("spec") or {}).get("nodeName") if bound and reference == "Pod" else ""
     if node and (there := await handlers.store.get(f"{NODE.storage}//{node}")):

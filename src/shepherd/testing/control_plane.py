@@ -102,14 +102,13 @@ class ControlPlane:
         assert found is not None
         return found
 
-    async def gone(self, resource: Resource, name: str, *, within_seconds: float = 60.0) -> None:
+    async def gone(self, resource: Resource, name: str) -> None:
         """Wait until there is no such object in `default`."""
 
         async def holds() -> bool:
             return await self.find(resource, name) is None
 
-        what = f"the end of {resource.kind} {name}"
-        await eventually(holds, within_seconds=within_seconds, what=what)
+        await eventually(holds, what=f"the end of {resource.kind} {name}")
 
     async def pods_are(self, count: int, *, within_seconds: float = 60.0) -> list[Object]:
         """The pods of `default`, once there are so many."""

@@ -63,10 +63,10 @@ class Program:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         return self
 
-    def wait_ready(self, seconds: float = 30.0) -> None:
+    def wait_ready(self) -> None:
         """Until a node is Ready (servers without an agent: until the API is)."""
         agent = "server" not in self.flags
-        eventually(lambda: self._is_ready(agent), seconds=seconds, what=f"ready; see {self.log}")
+        eventually(lambda: self._is_ready(agent), what=f"ready; see {self.log}")
 
     def _is_ready(self, agent: bool) -> bool:
         assert self.process is not None

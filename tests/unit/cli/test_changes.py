@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shepherd.api.kinds import DEPLOYMENT
 from shepherd.cli.rollout import Bars, progress, trouble
 
 WEB = """
@@ -165,6 +166,10 @@ def test_delete_by_file_name_and_label(sheepctl: Any) -> None:
 def test_delete_of_what_is_not_there(sheepctl: Any) -> None:
     assert sheepctl("delete", "pod", "gone").code == 1
     assert sheepctl("delete", "pod", "gone", "--ignore-not-found").code == 0
+    sheepctl.given("ConfigMap", "a")
+    result = sheepctl("delete", "cm", "gone", "a", "lost")
+    assert (result.code, result.out) == (1, 'configmap "a" deleted from default namespace\n')
+    assert result.err == 'sheepctl: configmaps "gone" not found; configmaps "lost" not found\n'
     assert sheepctl("delete", "pods").code == 2
     assert sheepctl("delete").code == 2
 
@@ -207,7 +212,7 @@ WAITING = 'Waiting for deployment "web" rollout to finish: '
     ],
 )
 def test_how_far_a_rollout_is(obj: dict[str, Any], text: str) -> None:
-    assert progress(obj).text == text
+    assert progress(DEPLOYMENT, obj).text == text
 
 
 def test_a_rollout_that_is_done_and_one_that_failed(sheepctl: Any) -> None:
@@ -250,9 +255,10 @@ def test_on_a_terminal_each_rollout_has_a_bar_and_its_troubles(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     bars = Bars()
-    bars.show("a", progress(deployment(observedGeneration=1)), ["ErrImagePull: no such image"])
+    begun = progress(DEPLOYMENT, deployment(observedGeneration=1))
+    bars.show("a", begun, ["ErrImagePull: no such image"])
     done = {"updatedReplicas": 2, "replicas": 2, "availableReplicas": 2, "readyReplicas": 2}
-    bars.show("b", progress(deployment(observedGeneration=1, **done)), [])
+    bars.show("b", progress(DEPLOYMENT, deployment(observedGeneration=1, **done)), [])
     bars.close()
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-2:] for line in lines if "ready" in line] == [

@@ -197,7 +197,11 @@ def test_logs_of_a_deployment_are_those_of_its_pods(cluster: Any) -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": POD}
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     cluster.given("Deployment", "web", spec=spec)
-    assert cluster("logs", "deployment/web").out == "here\n"
+    cluster.given("DaemonSet", "web", spec=spec)
+    cluster.given("StatefulSet", "web", spec=spec | {"serviceName": "web"})
+    cluster.given("Service", "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80}]})
+    for kind in ("deployment", "ds", "sts", "svc"):
+        assert cluster("logs", f"{kind}/web").out == "here\n"
     assert cluster("logs", "-l", "app=web").out == "here\n"
 
 
@@ -209,6 +213,9 @@ def test_logs_of_a_deployment_are_those_of_its_pods(cluster: Any) -> None:
         (["logs", "web-1", "-c", "x"], 1, 'pod web-1 has no container "x": it has a, b'),
         (["logs", "-l", "app=none"], 1, "there are no pods with labels app=none"),
         (["logs", "cm/x"], 2, "configmaps have no pods: name a pod or a deployment"),
+        (["exec", "cm/x", "--", "sh"], 2, "configmaps have no pods: name a pod or a deployment"),
+        (["exec", "sts/x", "--", "sh"], 1, 'statefulsets.apps "x" not found'),
+        (["port-forward", "cm/x", "80"], 2, "configmaps have no pods: name a pod"),
         (["logs", "web-1", "--since=soon"], 2, '"soon" is no duration such as 90s'),
         (["image", "list", "--node=n9"], 1, 'there is no node "n9": there are n1'),
         (["image", "load", "gone.tar"], 2, "does not exist"),

@@ -3,10 +3,20 @@
 import time
 from typing import Any
 
+import pytest
+
 from shepherd.api.kinds import CONFIG_MAP, POD
 from shepherd.api.meta import format_time
-from shepherd.api.resource import Resource
-from shepherd.cli.reasons import conditions, held_back, lines, not_running, staying, unplaced
+from shepherd.api.resource import Object, Resource
+from shepherd.cli.reasons import (
+    conditions,
+    held_back,
+    lines,
+    not_running,
+    staying,
+    unplaced,
+    warnings,
+)
 
 SITE = Resource("example.com", "v1", "Site", "sites")
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -118,6 +128,28 @@ def test_a_pod_that_its_node_has_not_begun_with_tells_the_nodes_warnings(sheepct
     told = {"type": "Warning", "reason": "FailedMount", "message": "no such ConfigMap"}
     sheepctl.given("Event", "e", involvedObject=about, **told)
     assert "  FailedMount: no such ConfigMap (" in sheepctl("why", "pod/p").out
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "event"),
+    [
+        ("CreateContainerConfigError", 'configmap "x" not found', 'Error: configmap "x" not found'),
+        ("ErrImagePull", "no such image", "Error: ErrImagePull"),
+    ],
+)
+def test_a_warning_that_a_container_repeats_is_told_once(
+    reason: str, message: str, event: str
+) -> None:
+    waiting = {"state": {"waiting": {"reason": reason, "message": message}}}
+    pod = {"status": {"containerStatuses": [{"name": "a"} | waiting]}}
+
+    def warning(reason: str, message: str) -> Object:
+        return {"type": "Warning", "reason": reason, "message": message, "metadata": {}}
+
+    told = warning("Failed", event)
+    assert warnings([told, warning("BackOff", "Back-off restarting")], 0.0, known=pod) == []
+    other = warning("Unhealthy", "Liveness probe failed")
+    assert len(warnings([told, other], 0.0, known=pod)) == 1
 
 
 def test_a_deleted_object_names_finalizer_and_age(sheepctl: Any) -> None:

@@ -2,6 +2,7 @@
 
 import ssl
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,25 @@ def test_it_is_rewritten_only_when_something_changed(tmp_path: Path) -> None:
     path.chmod(0o644)
     assert write_kubeconfig(path, moved)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_namespace_that_a_user_has_set_stays(tmp_path: Path) -> None:
+    """As by `kubectl config set-context --current --namespace=shop`."""
+    path = tmp_path / "kubeconfig"
+    write_kubeconfig(path, OURS)
+    path.write_text(path.read_text().replace("namespace: default", "namespace: shop"))
+    moved = replace(OURS, server="https://192.0.2.1:9876")
+    assert write_kubeconfig(path, moved)
+    assert read_kubeconfig([path]) == replace(moved, namespace="shop")
+    assert not write_kubeconfig(path, moved)
+
+
+@pytest.mark.parametrize("broken", ["{", "kind: Config", "[]"])
+def test_a_file_that_cannot_be_read_is_written_anew(tmp_path: Path, broken: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(broken)
+    assert write_kubeconfig(path, OURS)
+    assert read_kubeconfig([path]) == OURS
 
 
 def test_a_server_without_tls_or_user(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ async def test_requests_are_passed_on_as_whoever_sent_them(
         [("dryRun", "All")],
         {"content-type": "application/json", "x-remote-user": "root", "authorization": "Bearer x"},
         b'{"kind":"Flunder"}',
-        peer=User("ann", ("dev", "ops"), "7", {"example.com/team": ("a", "b")}),
+        peer=User("ann", ("dev", "ops\nsystem:masters"), "7", {"example.com/team": ("a", "b")}),
     )
     response = await api.server.handle(request)
     assert (response.status, response.body) == (
@@ -171,7 +171,7 @@ async def test_requests_are_passed_on_as_whoever_sent_them(
     assert line == f"POST {FISH}/a%20b?dryRun=All"
     assert headers["x-remote-user"] == ["ann"]
     assert headers["x-remote-uid"] == ["7"]
-    assert headers["x-remote-group"] == ["dev", "ops", "system:authenticated"]
+    assert headers["x-remote-group"] == ["dev", "ops system:masters", "system:authenticated"]
     assert headers["x-remote-extra-example.com%2fteam"] == ["a", "b"]
     assert "authorization" not in headers
 
@@ -269,6 +269,11 @@ TARGETS = [
     ("GET", f"{FISH}?watch=1", ("watch", "flunders", "default", "", "")),
     ("DELETE", FISH, ("deletecollection", "flunders", "default", "", "")),
     ("PATCH", f"{FISH}/a/status", ("patch", "flunders", "default", "a", "status")),
+    (
+        "GET",
+        f"{GROUP}/watch/namespaces/default/flunders/a",
+        ("watch", "flunders", "default", "a", ""),
+    ),
     ("GET", f"{GROUP}/namespaces/a", ("get", "namespaces", "", "a", "")),
 ]
 

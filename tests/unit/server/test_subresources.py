@@ -60,7 +60,7 @@ async def test_a_pod_is_bound_once(api: Any) -> None:
     assert conditions["PodScheduled"] == "True"
     status = await api.fails(409, "POST", f"{PODS}/p/binding", binding)
     assert 'already assigned to node "n1"' in status["message"]
-    await api.fails(404, "POST", f"{PODS}/absent/binding", binding)
+    await api.fails(404, "POST", f"{PODS}/absent/binding", {"target": binding["target"]})
 
 
 async def test_a_binding_names_the_pod_it_saw(api: Any) -> None:

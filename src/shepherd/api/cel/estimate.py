@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from shepherd.api.cel.shapes import DYN, MAX_BYTES, Shape
+from shepherd.api.cel.shapes import DYN, MAX_BYTES, Shape, covering
 from shepherd.api.cel.syntax import Call, Constant, List, Loop, Map, Name, Node, Select, Tree
 from shepherd.api.cel.texts import closing
 
@@ -39,6 +39,18 @@ _READS = {"url", "isURL", "cidr", "isIP", "isCIDR", "ip", "ip.isCanonical", "qua
 _SAME_SIZE = {"lowerAscii", "upperAscii", "substring", "trim", "reverse", "sort", "distinct",
               "slice"}  # fmt: skip
 _WALKS = {"isSorted", "includes", "sum", "min", "max", "any_indexOf", "any_lastIndexOf"}
+GROWING = {"_+_", "replace", "join", "format", "flatten", "any_range", "lists.range", "split",
+           "regex.replace", "regex.extractAll", "findAll", "strings.quote", "base64.encode",
+           "distinct", "reverse", "slice", "sort", "@sortByAssociatedKeys",
+           "any_map_insert"}  # fmt: skip
+"""What makes new texts, lists and maps."""
+_ITEM_COST, _BYTE_COST = 4, 0.5
+"""Of what it makes: an item takes some 50 bytes."""
+_OUT_COST = 40
+"""To make a value of Python's of an item, and to look at that again."""
+_LONGEST_RANGE = 10_000
+_BOUNDLESS = 1e15
+"""Larger numbers say no more."""
 _UNWRAPPED = {"orValue", "value", "optional.of", "optional.ofNonZeroValue", "or"}
 
 
@@ -81,6 +93,9 @@ class Estimator:
 
     def _visit(self, node: Node) -> Found:
         found = self._see(node)
+        if found.shape.size > _BOUNDLESS or found.cost > _BOUNDLESS:
+            shape = replace(found.shape, size=min(found.shape.size, _BOUNDLESS))
+            found = Found(shape, min(found.cost, _BOUNDLESS))
         if found.shape.format and (span := self._span(node)):
             self._converted[span] = found.shape.format
         return found
@@ -112,11 +127,13 @@ class Estimator:
                 return self._call(node)
             case List():
                 found = [self._visit(item) for item in node.items]
-                shape = Shape("list", len(found), item=_common([one.shape for one in found]))
+                shape = Shape("list", len(found), item=self._one([one.shape for one in found]))
                 return Found(shape, _NEW_LIST + sum(one.cost for one in found))
             case Map():
                 pairs = [(self._visit(key), self._visit(value)) for key, value in node.entries]
-                shape = Shape("map", len(pairs), item=_common([value.shape for _, value in pairs]))
+                keys = max((key.shape.size for key, _ in pairs), default=0)
+                item = self._one([value.shape for _, value in pairs])
+                shape = Shape("map", len(pairs), keys=keys, item=item)
                 return Found(shape, _NEW_MAP + sum(k.cost + v.cost for k, v in pairs))
             case Loop():
                 return self._loop(node)
@@ -152,7 +169,7 @@ class Estimator:
             return Found(result.shape, over.cost + start.cost + result.cost)
         item = over.shape.item or DYN
         # The keys of a map count as empty texts, as upstream: nothing could bound them.
-        texts = Shape("string", 0)
+        texts = Shape("string", over.shape.keys)
         index = {"list": Shape("int"), "map": texts, "object": texts}.get(over.shape.kind, DYN)
         single = index if over.shape.kind in ("map", "object") else item
         shapes = [single] if len(node.names) == 1 else [index, item]
@@ -179,7 +196,16 @@ class Estimator:
         if node.function == "_?_:_":
             most = max(found[1].cost, found[2].cost)
             return Found(shape, found[0].cost + most)
-        return Found(shape, sum(one.cost for one in found) + _price(node.function, shapes))
+        price = self._price(node.function, shapes, shape)
+        return Found(shape, sum(one.cost for one in found) + price)
+
+    def _price(self, function: str, shapes: list[Shape], made: Shape) -> float:
+        """Of a call itself."""
+        return _price(function, shapes)
+
+    def _one(self, shapes: list[Shape]) -> Shape:
+        """A shape for all of these."""
+        return _common(shapes)
 
     def _result(self, node: Call, shapes: list[Shape]) -> Shape:
         first = shapes[0] if shapes else DYN
@@ -193,9 +219,16 @@ class Estimator:
                 assert isinstance(name, Constant)
                 return self._member(node, first, str(name.value))
             case "_?_:_":
-                return _common(shapes[1:])
+                return self._one(shapes[1:])
             case "_+_" if first.kind in ("string", "bytes", "list"):
                 return replace(first, size=first.size + shapes[1].size)
+            case "flatten" if first.item:
+                inner = first.item
+                return replace(first, size=first.size * max(1, inner.size), item=inner.item)
+            case "any_range":
+                end = node.arguments[0]
+                size = end.value if isinstance(end, Constant) else _LONGEST_RANGE
+                return Shape("list", min(max(size, 0), _LONGEST_RANGE), item=Shape("int"))
             case "min" | "max" if first.item:
                 return first.item
             case "dyn":
@@ -225,6 +258,92 @@ class Estimator:
         )
 
 
+class Reckoner(Estimator):
+    """The same of values that are there, by what it takes here: nothing is refused, and what is
+    made counts, in a loop as often as it is made."""
+
+    def total(self) -> float:
+        """What the evaluation takes, and then to take out its value."""
+        found = self.estimate()
+        return found.cost + (_weight(found.shape) * _OUT_COST if found.shape.item else 0)
+
+    def _fit(self, node: Call, shapes: list[Shape]) -> None:
+        """The evaluation tells."""
+
+    def _member(self, node: Node, of: Shape, name: str) -> Shape:
+        return of.fields.get(name) or of.item or DYN
+
+    def _one(self, shapes: list[Shape]) -> Shape:
+        return covering(shapes)
+
+    def _loop(self, node: Loop) -> Found:
+        found = super()._loop(node)
+        if found.shape.kind not in ("list", "map", "dyn") or isinstance(node.range, List):
+            return found
+        if not isinstance(node.start, List | Map):
+            return found
+        # Each turn copies the whole list that was made until then.
+        return replace(found, cost=found.cost + found.shape.size**2)
+
+    def _result(self, node: Call, shapes: list[Shape]) -> Shape:
+        sizes = [shape.size for shape in shapes]
+        first, total = sizes[0] if sizes else 0, sum(sizes)
+        kind = self._tree.types.get(node.id, "dyn")
+        match node.function:
+            case "_+_":
+                items = [one.item for one in shapes if one.item and one.size]
+                kinds = {one.kind for one in shapes if one.kind != "dyn"}
+                kind = kinds.pop() if len(kinds) == 1 else "dyn"
+                return Shape(kind, total, item=covering(items) if items else None)
+            case "or" | "orValue":
+                return covering(shapes)
+            case "replace" | "regex.replace" if len(shapes) > 2:
+                return Shape("string", first + (first + 1) * sizes[2])
+            case "format" if len(shapes) > 1:
+                return Shape("string", 1024 * first + first * _weight(shapes[1]))
+            case "split" | "findAll" | "regex.extractAll":
+                return Shape("list", first + 1, item=Shape("string", first))
+            case "join":
+                return Shape("string", _size("join", "string", shapes))
+            case name if kind in ("string", "bytes", "map", "list", "dyn") and not (
+                name in _SHAPED or name in _UNWRAPPED or name in _SAME_SIZE
+            ):
+                size = 2 * total + 64
+                item = covering(shapes) if kind in ("map", "list", "dyn") and shapes else None
+                return Shape(kind, size, keys=size, item=item)
+        return super()._result(node, shapes)
+
+    def _price(self, function: str, shapes: list[Shape], made: Shape) -> float:
+        price = _price(function, shapes)
+        match function:
+            case "lists.range":
+                return _BOUNDLESS  # it makes one of any length
+            case "_==_" | "_!=_":
+                return min(map(_weight, shapes))
+            case "@in" | "distinct":
+                many, item = shapes[-1].size, shapes[-1].item or Shape("int")
+                if function == "@in":
+                    price = many * _weight(item)
+                elif item.item:
+                    price = many * many * _weight(item)
+        if function not in GROWING:
+            return price
+        return price + made.size * (_BYTE_COST if made.kind in ("string", "bytes") else _ITEM_COST)
+
+
+_SHAPED = {"_[_]", "_[?_]", "first", "last", "_?._", "_?_:_", "flatten", "any_range", "min", "max",
+           "dyn"}  # fmt: skip
+
+
+def _weight(shape: Shape) -> float:
+    """How much there is in a value, however often the same."""
+    if shape.fields:
+        return min(1 + sum(1 + _weight(part) for part in shape.fields.values()), _BOUNDLESS)
+    if shape.item is None:
+        return 1 + shape.size * _TRAVERSAL
+    return min(1 + shape.size * (1 + _weight(shape.item)), _BOUNDLESS)
+
+
 def _common(shapes: list[Shape]) -> Shape:
     """One that covers them all."""
     if not shapes:
@@ -244,7 +363,7 @@ def _takes(function: str, kinds: list[str]) -> bool:
             return {first, last} <= _NUMBERS or (first == last and first in _ORDERED)
         case "_&&_" | "_||_" | "!_":
             return set(kinds) == {"bool"}
-        case "_in_":
+        case "@in":
             return last in ("list", "map")
         case "_?_:_":
             return first == "bool"
@@ -266,7 +385,7 @@ def _price(function: str, shapes: list[Shape]) -> float:
         "_||_": 0,
         "startsWith": ceil(second * _TRAVERSAL),
         "endsWith": ceil(second * _TRAVERSAL),
-        "_in_": second if len(shapes) > 1 and shapes[1].kind != "map" else 1,
+        "@in": second if len(shapes) > 1 and shapes[1].kind != "map" else 1,
         "matches": patterns,
         "find": patterns,
         "findAll": patterns,
@@ -314,5 +433,6 @@ def _size(function: str, kind: str, shapes: list[Shape]) -> float:
         case "replace" if len(shapes) > 2 and shapes[2].size <= max(shapes[1].size, 1):
             return first
         case "join":
-            return first * max(1, _inner(shapes[0]))
+            between = shapes[1].size if len(shapes) > 1 else 0
+            return first * (max(1, _inner(shapes[0])) + between)
     return MAX_BYTES

@@ -8,15 +8,15 @@ macros together, 32 levels of nesting; its regular expressions take linear time.
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from shepherd.api.cel.estimate import CheckError, Estimator, Found
+from shepherd.api.cel.estimate import GROWING, CheckError, Estimator, Found, Reckoner
 from shepherd.api.cel.library import FUNCTIONS
 from shepherd.api.cel.objects import as_maps
 from shepherd.api.cel.shapes import Shape
-from shepherd.api.cel.syntax import read_tree
-from shepherd.api.cel.texts import blanked, closing, outside
+from shepherd.api.cel.syntax import Call, Constant, List, Loop, Map, Tree, parts, read_tree
+from shepherd.api.cel.texts import blanked, closings, outside
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -34,9 +34,9 @@ _OLD = re.compile(r"\boldSelf\b")
 _RENAMED = re.compile(r"\.\s*(indexOf|lastIndexOf)\b|\blists\s*\.\s*(range)\b")
 """Of strings and of lists, which the library cannot tell apart: ours take both. And what it would
 do at any length."""
-_LOOPS = re.compile(
-    r"\.\s*(all|exists|exists_one|existsOne|filter|map|sortBy|transform\w+)\s*\(|\b(sets|lists)\s*\."
-)
+_TWICE = re.compile(r"\b(optMap|optFlatMap)\b")
+"""Macros that write what they are called on twice."""
+_LONGEST_WRITTEN = 1024 * 1024
 _MAKES_MAPS = re.compile(r"\.\s*transformMap(Entry)?\s*\(")
 _INSERT, _OWN_INSERT = b"cel.@mapInsert", b"any_map_insert"
 _OPTIONAL = re.compile(r"\.\s*validate\s*\(|\bformat\.named\s*\(")
@@ -91,8 +91,27 @@ class Expression:
     def __init__(self, compiled: "cel.Expression", text: str) -> None:
         self._compiled = compiled
         self._text = text
-        self.loops = bool(_LOOPS.search(blanked(text)))
+
+    @cached_property
+    def _tree(self) -> Tree:
+        return read_tree(self._compiled.serialize())
+
+    @cached_property
+    def loops(self) -> bool:
         """It may look at the same thing more than once."""
+        return any(
+            isinstance(one, Loop) or (isinstance(one, Call) and one.function.startswith("sets."))
+            for one in parts(self._tree.root)
+        )
+
+    @cached_property
+    def grows(self) -> bool:
+        """It may make what is larger than what it is about."""
+        return any(
+            (isinstance(one, Call) and one.function in GROWING)
+            or (isinstance(one, List | Map) and not _plain_literal(one))
+            for one in parts(self._tree.root)
+        )
 
     @property
     def returns(self) -> str:
@@ -102,14 +121,18 @@ class Expression:
     def estimate(self, shapes: Mapping[str, Shape]) -> Found:
         """What its value and its cost can be, given what each variable is. Raises CelError."""
         try:
-            return Estimator(read_tree(self._compiled.serialize()), self._text, shapes).estimate()
+            return Estimator(self._tree, self._text, shapes).estimate()
         except CheckError as error:
             raise CelError(f"compilation failed: {error}") from None
+
+    def reckoned(self, shapes: Mapping[str, Shape]) -> float:
+        """What an evaluation about values of these shapes costs at most, in time and memory."""
+        return Reckoner(self._tree, self._text, shapes).total()
 
     def fitted(self, shapes: Mapping[str, Shape]) -> str:
         """Its text, with conversions where `Shape.format` asks for them. Raises CelError."""
         try:
-            return Estimator(read_tree(self._compiled.serialize()), self._text, shapes).fitted()
+            return Estimator(self._tree, self._text, shapes).fitted()
         except CheckError as error:
             raise CelError(f"compilation failed: {error}") from None
 
@@ -130,6 +153,9 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
     if len(text.encode()) > MAX_LENGTH:
         raise CelError(f"an expression may not be longer than {MAX_LENGTH} bytes")
     text = outside(text, lambda part: _RENAMED.sub(_renamed, part))
+    bare = blanked(text)
+    if len(text) << len(_TWICE.findall(bare)) > _LONGEST_WRITTEN:
+        raise CelError("compilation failed: optMap and optFlatMap are nested too deeply")
     text = as_maps(_taking_first(text))
     environment = _environment(variables)
     try:
@@ -148,6 +174,13 @@ def _with_own_insert(environment: "cel.Env", text: str) -> "cel.Expression":
     """
     written = environment.compile(text, disable_check=True).serialize()
     return environment.deserialize(written.replace(_INSERT, _OWN_INSERT))
+
+
+def _plain_literal(node: List | Map) -> bool:
+    """Whether it holds constants only, and any."""
+    return len([*parts(node)]) > 1 and all(
+        isinstance(part, Constant | List | Map) for part in parts(node)
+    )
 
 
 class Rule:
@@ -205,10 +238,15 @@ def _taking_first(text: str) -> str:
 
     Ours answer a list of none or one, whose `optional` its first item is.
     """
-    for match in reversed(list(_OPTIONAL.finditer(blanked(text)))):
-        end = closing(text, match.end() - 1) or len(text)
+    bare = blanked(text)
+    ends = closings(bare)
+    changes: list[tuple[int, int, str]] = []
+    for match in _OPTIONAL.finditer(bare):
+        end = ends.get(match.end() - 1, len(text))
         called = match.group().replace("validate", "any_validate")
-        text = text[: match.start()] + called + text[match.end() : end] + "[?0]" + text[end:]
+        changes += [(*match.span(), called), (end, end, "[?0]")]
+    for start, end, new in sorted(changes, reverse=True):
+        text = text[:start] + new + text[end:]
     return text
 
 

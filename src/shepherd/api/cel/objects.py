@@ -10,6 +10,8 @@ from shepherd.api.cel.names import plain
 from shepherd.api.cel.texts import DEPTH, blanked
 
 _HEAD = re.compile(r"(?<![\w.])(?:Object|JSONPatch)(?:\s*\.\s*\w+)*\s*(?=\{)")
+_DEEPEST = 64
+"""More than the library takes."""
 _FIELD = re.compile(r"\s*(\??)\s*([A-Za-z_]\w*)\s*(?=:)")
 
 
@@ -32,7 +34,7 @@ def _fields(bare: str, brace: int) -> list[tuple[int, int, str]]:
     while at < len(bare):
         char = bare[at]
         depth += DEPTH.get(char, 0)
-        if depth == 0:
+        if depth == 0 or depth > _DEEPEST:
             break
         at += 1
         if depth == 1 and char in "{," and (field := _FIELD.match(bare, at)):

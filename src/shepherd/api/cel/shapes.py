@@ -34,6 +34,8 @@ class Shape:
     """How many items, or bytes of text, it has at most."""
     least: int = 1
     """How many bytes it takes at least, written as JSON."""
+    keys: float = 0
+    """How long a map's keys are, where they are known."""
     item: "Shape | None" = None
     """Of what a list or map holds, and of an object's fields that are not listed."""
     fields: "dict[str, Shape]" = field(default_factory=dict)
@@ -91,21 +93,23 @@ def measured(value: Any) -> Shape:
         case str():
             return Shape("string", len(value))
         case list():
-            return Shape("list", len(value), item=_covering([measured(one) for one in value]))
+            return Shape("list", len(value), item=covering([measured(one) for one in value]))
         case dict():
             fields = {name: measured(one) for name, one in value.items()}
-            return Shape("object", len(value), 2, _covering(list(fields.values())), fields)
+            item = covering(list(fields.values()))
+            return Shape("object", len(value), 2, max(map(len, value), default=0), item, fields)
     return Shape("null")
 
 
-def _covering(shapes: list[Shape]) -> Shape:
+def covering(shapes: list[Shape]) -> Shape:
     """One that is as large as the largest of each kind, wherever it is entered."""
     size = max((shape.size for shape in shapes), default=0)
+    keys = max((shape.keys for shape in shapes), default=0)
     below = [shape.item for shape in shapes if shape.item]
     if not below:
         kinds = {shape.kind for shape in shapes}
-        return Shape(kinds.pop() if len(kinds) == 1 else "dyn", size)
-    return Shape("dyn", size, item=_covering(below))
+        return Shape(kinds.pop() if len(kinds) == 1 else "dyn", size, keys=keys)
+    return Shape("dyn", size, keys=keys, item=covering(below))
 
 
 def _list(schema: Object) -> Shape | None:
@@ -115,7 +119,7 @@ def _list(schema: Object) -> Shape | None:
         return None
     most = schema.get("maxItems")
     size = (MAX_BYTES - 2) // (item.least + 1) if most is None else max(most, 0)
-    return Shape("list", size, 2, item)
+    return Shape("list", size, 2, item=item)
 
 
 def _map(schema: Object, more: Object) -> Shape | None:
@@ -124,7 +128,7 @@ def _map(schema: Object, more: Object) -> Shape | None:
         return None
     most = schema.get("maxProperties")
     size = (MAX_BYTES - 2) // (item.least + 6) if most is None else max(most, 0)
-    return Shape("map", size, 2, item)
+    return Shape("map", size, 2, item=item)
 
 
 def _object(schema: Object, resource: bool) -> Shape:

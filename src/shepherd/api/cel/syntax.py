@@ -5,6 +5,7 @@ proto/cel/expr/{checked,syntax}.proto.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,25 @@ class Tree:
     """The static types that are known: bool, int, string, list..."""
     positions: dict[int, int]
     """Where an expression stands, in characters."""
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """It, and all that it is made of."""
+    yield node
+    below: list[Node] = []
+    match node:
+        case Select():
+            below = [node.operand]
+        case Call():
+            below = [node.target, *node.arguments] if node.target else node.arguments
+        case List():
+            below = node.items
+        case Map():
+            below = [one for entry in node.entries for one in entry]
+        case Loop():
+            below = [node.range, node.start, node.condition, node.step, node.result]
+    for one in below:
+        yield from parts(one)
 
 
 def read_tree(written: bytes) -> Tree:

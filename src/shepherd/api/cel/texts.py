@@ -3,11 +3,15 @@
 import re
 from collections.abc import Callable
 
+_ESCAPED = r"\\(?:.|\Z)"
 LITERAL = re.compile(
-    r'''[rRbB]{0,2}(?:"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\''''
-    r"""|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""",
+    rf"""//[^\n]*|[rRbB]{{0,2}}(?:\"{{3}}(?:{_ESCAPED}|[^\\])*?(?:\"{{3}}|\Z)|"""
+    rf"""'{{3}}(?:{_ESCAPED}|[^\\])*?(?:'{{3}}|\Z)|"""
+    rf"""\"(?:{_ESCAPED}|[^"\\])*(?:\"|\Z)|'(?:{_ESCAPED}|[^'\\])*(?:'|\Z))""",
     re.DOTALL,
 )
+"""And comments: what is in quotes there is none. What nothing closes goes to the end, so that no
+text is looked at more than once."""
 
 
 DEPTH = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
@@ -27,6 +31,18 @@ def closing(text: str, start: int) -> int:
         if depth == 0:
             return at + 1
     return 0
+
+
+def closings(bare: str) -> dict[int, int]:
+    """Behind which bracket each one ends that is closed, in a text without literals."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for at, char in enumerate(bare):
+        if DEPTH.get(char) == 1:
+            opened.append(at)
+        elif char in DEPTH and opened:
+            found[opened.pop()] = at + 1
+    return found
 
 
 def outside(text: str, change: Callable[[str], str]) -> str:

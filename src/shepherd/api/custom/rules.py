@@ -64,18 +64,20 @@ class Rule:
             raise
         except cel.CelError as error:
             return self._error(path, value, f"{error} evaluating rule: {self.text}")
-        return None if passed is True else self._error(path, value, self._detail(value, old))
+        if passed is True:
+            return None
+        return self._error(path, value, self._detail(value, old, budget))
 
     def _given(self, old: Any) -> Any:
         """`oldSelf` as `compile_rule` wants it."""
         given = [] if old is ABSENT else [old]
         return given if self._optional_old else next(iter(given), None)
 
-    def _detail(self, value: Any, old: Any) -> str:
+    def _detail(self, value: Any, old: Any, budget: Budget) -> str:
         if self._message_expression:
             try:
                 expression = self._compiled(self._message_expression)
-                text = expression.evaluate(value, self._given(old))
+                text = expression.evaluate(value, self._given(old), budget)
             except cel.CelError:
                 text = ""
             if isinstance(text, str) and text.strip() and "\n" not in text:

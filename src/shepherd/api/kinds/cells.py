@@ -89,13 +89,13 @@ def column(
     return Column(name, cell, wide=wide, description=description)
 
 
-def number(name: str, path: str, description: str, *, wide: bool = False) -> Column:
+def number(name: str, path: str, description: str) -> Column:
     """A column that shows the number at a dotted path, 0 if there is none."""
 
     def cell(obj: Object, now: float) -> int:
         return value_at(obj, path) or 0
 
-    return Column(name, cell, type="integer", wide=wide, description=description)
+    return Column(name, cell, type="integer", description=description)
 
 
 def count(name: str, path: str, description: str) -> Column:

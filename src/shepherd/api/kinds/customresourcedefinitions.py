@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shepherd.api import errors, jsonpath
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.errors import FieldError
 from shepherd.api.kinds.shape import child, fill
 from shepherd.api.names import dns1035_label, dns1123_subdomain
@@ -290,12 +291,6 @@ def _validate_update(crd: Object, old: Object) -> list[FieldError]:
         for name, new, was, path in fixed
         if new.get(name) != was.get(name)
     ]
-
-
-def condition_is_true(crd: Object, type: str) -> bool:
-    """Whether a CRD's condition of that type is True."""
-    conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == type and c.get("status") == "True" for c in conditions)
 
 
 # -- columns -----------------------------------------------------------------------------------

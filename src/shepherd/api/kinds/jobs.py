@@ -7,6 +7,7 @@ strategy.go.
 from collections.abc import Callable
 from typing import Any
 
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.errors import FieldError, invalid_value, required
 from shepherd.api.kinds.bounds import validates
 from shepherd.api.kinds.cells import (
@@ -189,7 +190,7 @@ def _validate_job_update(job: Object, old: Object) -> list[FieldError]:
 
 def _rests(job: Object) -> bool:
     """A suspended job that has no pods: where they may run and what they get is still open."""
-    stopped = not value_at(job, "status.startTime") or _condition(job, "Suspended")
+    stopped = not value_at(job, "status.startTime") or condition_is_true(job, "Suspended")
     return stopped and not value_at(job, "status.active")
 
 
@@ -215,20 +216,15 @@ def _undecided(template: Any) -> Object:
     return {"spec": spec, "metadata": metadata, "affinity": affinity}
 
 
-def _condition(job: Object, type: str) -> bool:
-    conditions = value_at(job, "status.conditions") or ()
-    return any(c.get("type") == type and c.get("status") == "True" for c in conditions)
-
-
 def _job_state(job: Object, now: float) -> str:
-    if _condition(job, "Complete"):
+    if condition_is_true(job, "Complete"):
         return "Complete"
-    if _condition(job, "Failed"):
+    if condition_is_true(job, "Failed"):
         return "Failed"
     if (job.get("metadata") or {}).get("deletionTimestamp"):
         return "Terminating"
     for state in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
-        if _condition(job, state):
+        if condition_is_true(job, state):
             return state
     return "Running"
 

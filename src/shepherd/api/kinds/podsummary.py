@@ -5,6 +5,7 @@ Source: kubernetes pkg/printers/internalversion/printers.go, printPod.
 
 from dataclasses import dataclass
 
+from shepherd.api.conditions import condition_is_true
 from shepherd.api.kinds.cells import since
 from shepherd.api.resource import Object
 
@@ -36,10 +37,10 @@ def summarize(pod: Object) -> PodSummary:
     blocked, ready = _initialization(spec, init_statuses, sidecars)
     counted = init_statuses
     text = blocked or _phase_or_reason(status, phase)
-    if not blocked or _condition(status, "Initialized"):
+    if not blocked or condition_is_true(pod, "Initialized"):
         containers = status.get("containerStatuses") or []
         counted = [s for s in init_statuses if s.get("name") in sidecars] + containers
-        text = _containers_text(containers, text, ready_condition=_condition(status, "Ready"))
+        text = _containers_text(containers, text, ready_condition=condition_is_true(pod, "Ready"))
         ready += sum(1 for container in containers if _runs_ready(container))
     if (pod.get("metadata") or {}).get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
@@ -59,11 +60,6 @@ def _sidecars(spec: Object) -> set[str]:
     """Init containers that restart for ever: they run beside the others."""
     init = spec.get("initContainers") or ()
     return {c.get("name", "") for c in init if c.get("restartPolicy") == "Always"}
-
-
-def _condition(status: Object, type: str) -> bool:
-    conditions = status.get("conditions") or ()
-    return any(c.get("type") == type and c.get("status") == "True" for c in conditions)
 
 
 def _phase_or_reason(status: Object, phase: str) -> str:

@@ -78,9 +78,9 @@ class _OpenHow(ctypes.Structure):
     )
 
 
-def open_in_root(root: Path, path: str, flags: int = os.O_RDONLY) -> int:
-    """Open `path` as if `root` were `/`: no link leads out of it (openat2, RESOLVE_IN_ROOT)."""
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+def _open_in_root(root: Path, path: str) -> int:
+    """Open `path` for reading as if `root` were `/`: no link leads out of it (openat2)."""
+    how = _OpenHow(os.O_RDONLY | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         result = _libc.syscall(
@@ -92,14 +92,14 @@ def open_in_root(root: Path, path: str, flags: int = os.O_RDONLY) -> int:
         os.close(descriptor)
 
 
-def read_in_root(root: Path, path: str, limit: int = 1 << 20) -> str:
-    """A small text file of a container's tree; empty when it has none."""
+def read_in_root(root: Path, path: str) -> str:
+    """A small text file of a container's tree, its first MiB at most; empty when it has none."""
     try:
-        descriptor = open_in_root(root, path)
+        descriptor = _open_in_root(root, path)
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit).decode(errors="replace")
+        return file.read(1 << 20).decode(errors="replace")
 
 
 def _mounts() -> list[tuple[Path, bool]]:

@@ -259,6 +259,7 @@ def _failure(error: urllib.error.HTTPError) -> Exception:
 
 def _retry(attempt: int, error: Exception) -> None:
     if attempt == ATTEMPTS:
-        reason = getattr(error, "reason", error)
-        raise bad(f"{reason} (after {ATTEMPTS} attempts)") from error
+        cause = getattr(error, "reason", error)
+        text = getattr(cause, "strerror", None) or cause  # without [Errno -3]
+        raise bad(f"{text} (after {ATTEMPTS} attempts)") from error
     time.sleep(RETRY_SECONDS * 2 ** (attempt - 1))

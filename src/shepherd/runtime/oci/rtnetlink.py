@@ -44,9 +44,9 @@ def _number(kind: int, value: int) -> bytes:
     return _attribute(kind, struct.pack("=I", value))
 
 
-def _link(index: int = 0, up: bool | None = None) -> bytes:
+def _link(*, up: bool | None = None) -> bytes:
     flags, change = (0, 0) if up is None else (_IFF_UP if up else 0, _IFF_UP)
-    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, change)
+    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, 0, flags, change)
 
 
 def _request(kind: int, flags: int, *parts: bytes) -> bytes:

@@ -3,7 +3,7 @@
 Source: kube-aggregator pkg/apiserver/handler_proxy.go; "Authenticating Proxy".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from shepherd.api import errors
 from shepherd.api.resource import Resource
@@ -62,14 +62,19 @@ def _without_claims(headers: dict[str, str]) -> dict[str, str]:
 
 def _claims(user: User) -> Iterator[tuple[str, str]]:
     """Who sends it. A header of several lines is sent as often."""
-    yield f"{_REMOTE}user", user.name
+    yield f"{_REMOTE}user", _lines([user.name])
     if user.uid:
-        yield f"{_REMOTE}uid", user.uid
+        yield f"{_REMOTE}uid", _lines([user.uid])
     if user.groups:
-        yield f"{_REMOTE}group", "\n".join(user.groups)
+        yield f"{_REMOTE}group", _lines(user.groups)
     for key, values in user.extra.items():
         if values:
-            yield f"{_REMOTE}extra-{_escaped(key)}", "\n".join(values)
+            yield f"{_REMOTE}extra-{_escaped(key)}", _lines(values)
+
+
+def _lines(texts: Iterable[str]) -> str:
+    """Each in one line: a certificate may name a group `a<line break>system:masters`."""
+    return "\n".join(" ".join(text.splitlines()) for text in texts)
 
 
 def _escaped(key: str) -> str:
@@ -89,6 +94,9 @@ def target(remote: Remote, request: Request) -> Route | None:
     parts = request.path.removeprefix(remote.path).strip("/").split("/")
     if request.path.startswith("/openapi/") or parts == [""]:
         return None
+    watched = parts[0] == "watch" and len(parts) > 1
+    if watched:
+        parts = parts[1:]
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
@@ -98,5 +106,7 @@ def target(remote: Remote, request: Request) -> Route | None:
         verb = _ON_COLLECTION.get(verb, verb)
         if verb == "list" and request.param("watch") in TRUE:
             verb = "watch"
+    if watched and verb in ("get", "list"):
+        verb = "watch"
     resource = Resource(remote.group, remote.version, plural, plural, namespaced=bool(namespace))
     return Route(verb, resource, remote.group, remote.version, namespace, name, sub)

@@ -43,7 +43,7 @@ async def impersonated(
         return user
     for name in [name for name in request.headers if name.startswith(_PREFIX)]:
         del request.headers[name]
-    doing = next(actions(user, request, route))
+    doing = [*actions(user, request, route)]
     first: errors.ApiError | None = None
     for mode in (*_modes(user, wanted), ""):
         problem = await _problem(authorizer, _needed(mode, doing, wanted))
@@ -102,12 +102,13 @@ def _modes(user: User, wanted: User) -> Iterator[str]:
         yield "user-info"
 
 
-def _needed(mode: str, doing: Action, wanted: User) -> Iterator[Action]:
-    """What a user must be allowed to be `wanted` while `doing` that; no mode: the old one."""
-    user, verb, group = doing.user, "impersonate", ""
+def _needed(mode: str, doing: list[Action], wanted: User) -> Iterator[Action]:
+    """What a user must be allowed to be `wanted` while `doing` all that; no mode: the old one."""
+    user, verb, group = doing[0].user, "impersonate", ""
     if mode:
         verb, group = f"impersonate:{mode}", _GROUP
-        yield replace(doing, verb=f"impersonate-on:{mode}:{doing.verb}")
+        for one in doing:
+            yield replace(one, verb=f"impersonate-on:{mode}:{one.verb}")
     namespace, account = _account(wanted)
     if mode.endswith("-node"):
         node = "*" if mode == "associated-node" else _node(wanted)

@@ -61,7 +61,7 @@ class Evaluation:
         raise CelError(f"an expression may ask the authorizer {_MOST_QUESTIONS} times")
 
     def _evaluate(self, text: str) -> Any:
-        given = self._values | {"variables": self._known}
+        given = self._values | {"variables": dict(self._known)}
         expression = compile_expression(text, self._names)
         self._budget.charge(expression, given)
         self._decisions.wanted.clear()

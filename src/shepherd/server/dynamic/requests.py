@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from shepherd.api.resource import Object
 from shepherd.server.admission import Attributes
+from shepherd.server.metadata import check_target
 from shepherd.server.routes import TRUE
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def judged_request(call: "Call") -> Attributes | None:
     if sub in _CREATES and route.verb == "create":
         kind = _CREATES[sub]
         obj = call.body(*kind).object
-        metadata = {"name": route.name, "namespace": route.namespace} | (obj.get("metadata") or {})
-        asked = Attributes("create", route, obj | {"metadata": metadata}, None, call.user)
+        check_target(route, obj)
+        asked = Attributes("create", route, obj, None, call.user)
         asked.dry_run = call.dry_run
     elif sub in _CONNECTS or sub == "proxy":
         kind = ("", "v1", _CONNECTS.get(sub) or _PROXIES[route.resource.plural])

@@ -382,6 +382,8 @@ class Actions:
 
     async def _stop(self, action: pod_plan.StopContainer) -> None:
         container = self._spec(action.container)
+        if action.again:
+            self._memory.container(container.name).again = action.container_id
         if action.container_id not in self._killing:
             self._killing.add(action.container_id)
             self.say("Normal", "Killing", action.message, container.name)

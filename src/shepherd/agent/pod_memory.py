@@ -60,6 +60,8 @@ class ContainerMemory:
     backed_off: str = ""
     """The last container id whose back-off was told."""
     restart_at: float = 0.0
+    again: str = ""
+    """The container id that was stopped to be started anew."""
     message_of: str = ""
     message: str = ""
     """The termination message of a container, by its id."""
@@ -190,6 +192,7 @@ class PodMemory:
             ready=memory.health.ready,
             unhealthy=memory.health.unhealthy,
             changed=current is not None and spec_changed(spec, current.spec_hash),
+            again=bool(infos) and infos[0].id == memory.again,
             granted=resources_of(spec),
             restart_at=memory.restart_at,
             backoff_seconds=_CRASH.delay(memory.crashes - 1),

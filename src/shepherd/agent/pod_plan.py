@@ -84,6 +84,8 @@ class StopContainer:
     deadline: float
     """Monotonic seconds at which it is killed; preStop hook and stop signal share the time."""
     message: str
+    again: bool = False
+    """It is to start anew, however it ends."""
 
     @property
     def key(self) -> str:
@@ -237,9 +239,11 @@ def _stop_all(view: PodView, deadline: float) -> list[StopContainer]:
     return [stop for stop in stops if stop.deadline < view.busy.get(stop.key, float("inf"))]
 
 
-def _stop(container: ContainerView, deadline: float, message: str) -> StopContainer:
+def _stop(
+    container: ContainerView, deadline: float, message: str, *, again: bool = False
+) -> StopContainer:
     assert container.current is not None
-    return StopContainer(container.current.id, container.spec.name, deadline, message)
+    return StopContainer(container.current.id, container.spec.name, deadline, message, again)
 
 
 # Running
@@ -321,10 +325,10 @@ def _stop_unfit(view: PodView) -> list[StopContainer]:
     for container in view.containers:
         if not container.running:
             continue
-        name = container.spec.name
+        name, again = container.spec.name, _resize_restarts(container)
         if container.changed:
             message = f"Container {name} definition changed, will be restarted"
-        elif _resize_restarts(container):
+        elif again:
             message = f"Container {name} resize requires restart"
         elif container.unhealthy:
             message = f"Container {name} {container.unhealthy}"
@@ -332,7 +336,8 @@ def _stop_unfit(view: PodView) -> list[StopContainer]:
                 message += ", will be restarted"
         else:
             continue
-        stops.append(_stop(container, view.now + _grace(view, container), message))
+        deadline = view.now + _grace(view, container)
+        stops.append(_stop(container, deadline, message, again=again))
     return stops
 
 

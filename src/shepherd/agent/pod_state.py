@@ -71,6 +71,8 @@ class ContainerView:
     """Why it must be killed: a liveness or startup probe, or a postStart hook, failed for good."""
     changed: bool = False
     """Its image is another than the running container was made from."""
+    again: bool = False
+    """It was stopped to be started anew, with other resources."""
     granted: Resources = UNLIMITED
     """What it may use; what it does is `current.resources`."""
     restart_at: float = 0.0
@@ -185,7 +187,7 @@ def wants_start(container: ContainerView, restart_policy: str) -> bool:
         return True
     if container.running or container.kind == "ephemeral":
         return False
-    if container.kind == "sidecar":
+    if container.kind == "sidecar" or container.again:
         return True
     if container.kind == "init" and container.current is None:
         return True  # of a sandbox that is gone: all init containers run again

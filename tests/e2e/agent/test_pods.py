@@ -249,7 +249,9 @@ async def test_other_resources_without_a_restart_and_with_one(cluster: Cluster) 
 
     script = "trap 'exit 0' TERM; while true; do sleep 0.1; done"
     await cluster.create(
-        "web", containers=[sh(script, resources=resources("100m", "32Mi"), resizePolicy=policy)]
+        "web",
+        restartPolicy="OnFailure",
+        containers=[sh(script, resources=resources("100m", "32Mi"), resizePolicy=policy)],
     )
     first = (await cluster.ready("web"))["containerStatuses"][0]
     assert await limit(cluster, first) == (10_000, 32 << 20)

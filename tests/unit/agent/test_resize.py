@@ -8,6 +8,7 @@ import pytest
 
 from shepherd.agent.pod_plan import (
     Action,
+    CleanUp,
     ResizeContainer,
     ResizeSandbox,
     StartContainer,
@@ -89,7 +90,9 @@ SMALL, LARGE = Resources(100, 100, 100, 100), Resources(200, 200, 200, 200)
 BOTH = Resources(300, 300, 300, 300)
 RESTARTS = [ContainerResizePolicy(resource_name="cpu", restart_policy="RestartContainer")]
 RESIZE = ResizeContainer("uid-web-0", LARGE)
-RESTART = StopContainer("uid-web-0", "web", 130.0, "Container web resize requires restart")
+RESTART = StopContainer(
+    "uid-web-0", "web", 130.0, "Container web resize requires restart", again=True
+)
 
 
 def resized(
@@ -164,6 +167,14 @@ def test_steps(
 ) -> None:
     view = resized(make_view(*containers.split(", ")), *resources, policy)
     assert list(plan(view).actions) == expected
+
+
+def test_who_was_stopped_for_it_starts_anew_however_it_ended(make_view: Any) -> None:
+    text, policy = "main web: exit 0", "OnFailure"
+    view = make_view(text, policy=policy, memory={"web": {"again": True}})
+    assert plan(view).actions == (StartContainer("web", 1),)
+    view = resized(make_view(text, policy=policy), SMALL, LARGE, SMALL, LARGE, RESTARTS)
+    assert plan(view).actions == (CleanUp(),)  # it had ended by itself
 
 
 def test_what_failed_is_tried_again_later(make_view: Any) -> None:

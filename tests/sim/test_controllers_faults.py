@@ -1,7 +1,7 @@
 """Controllers under faults: lost requests, lost answers, broken watches, restarts in mid-work."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -39,7 +39,7 @@ class FaultyTransport:
             response.body = self._break_off(response.body)
         return response
 
-    async def _break_off(self, body: Body) -> AsyncIterator[bytes]:
+    async def _break_off(self, body: Body) -> AsyncGenerator[bytes, None]:
         assert not isinstance(body, bytes)
         try:
             async for chunk in body:
@@ -48,7 +48,7 @@ class FaultyTransport:
                 if self._random.random() < self.loss / 2:
                     raise ConnectionError("the stream broke off")
         finally:
-            await body.aclose()  # type: ignore[attr-defined]
+            await body.aclose()
 
     async def close(self) -> None:
         pass

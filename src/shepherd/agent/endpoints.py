@@ -9,7 +9,7 @@ Shepherd's own `GET /images` and `POST /images/load` (the archive as a streamed 
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import msgspec
@@ -184,7 +184,7 @@ def _attempt(end: Object) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-async def _chunks(request: Request) -> AsyncIterator[bytes]:
+async def _chunks(request: Request) -> AsyncGenerator[bytes, None]:
     if request.stream is None:
         yield request.body
         return

@@ -9,7 +9,7 @@ touch, reads it to its end and goes on with the next: nothing is lost or told tw
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -62,7 +62,7 @@ def attempts(directory: Path) -> list[int]:
 
 async def read(
     live: Path, options: LogOptions, *, clock: Clock, running: Callable[[], bool]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The log of one attempt as its users see it, in chunks.
 
     Following ends when the container does not run any more and all it wrote has been told.
@@ -80,7 +80,7 @@ async def read(
 
 async def _render(
     live: Path, options: LogOptions, clock: Clock, running: Callable[[], bool]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     formatter = _Formatter(options)
     opened = await asyncio.to_thread(_open_all, live)
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import click
@@ -119,7 +119,7 @@ def _path(node: str, rest: str) -> str:
     return f"{NODE.path(name=node)}/proxy/{rest}"
 
 
-async def _chunks(path: Path) -> AsyncIterator[bytes]:
+async def _chunks(path: Path) -> AsyncGenerator[bytes, None]:
     """A file as a stream, read beside the event loop."""
     with path.open("rb") as file:
         while chunk := await asyncio.to_thread(file.read, _CHUNK_BYTES):

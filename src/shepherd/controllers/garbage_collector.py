@@ -111,10 +111,11 @@ class GarbageCollector:
 
     def _find(self, uid: str) -> PartialObject | None:
         """What has this UID, of whatever kind."""
-        for informer in self._informers.every.values():
-            for found in informer.by_index("uid", uid):
-                return found  # type: ignore[no-any-return]
-        return None
+        everywhere = self._informers.every.values()
+        found: PartialObject | None = next(
+            (item for informer in everywhere for item in informer.by_index("uid", uid)), None
+        )
+        return found
 
     def _reaches(self, meta: ObjectMeta, owner: OwnerReference) -> bool:
         """The owner is known, and where an owner of this object may be."""

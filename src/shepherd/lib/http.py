@@ -70,7 +70,18 @@ class Duplex(Protocol):
         ...
 
 
-Body = bytes | AsyncIterator[bytes]
+class Stream(Protocol):
+    """A body piece by piece. Whoever does not read it to its end closes it, and so lets go of
+    whatever it holds. An async generator of bytes is one."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    def __anext__(self) -> Awaitable[bytes]: ...
+
+    def aclose(self) -> Awaitable[None]: ...
+
+
+Body = bytes | Stream
 Takeover = Callable[[Duplex], Awaitable[None]]
 
 

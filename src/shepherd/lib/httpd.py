@@ -10,14 +10,15 @@ import json
 import logging
 import socket
 import ssl as ssl_module
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from shepherd.lib.duplex import READ_BYTES, SocketDuplex
-from shepherd.lib.http import Handler, Request, Response, Takeover, User, parse_query
+from shepherd.lib.http import Handler, Request, Response, Stream, Takeover, User, parse_query
 
 log = logging.getLogger("shepherd.httpd")
 
@@ -230,7 +231,7 @@ class _Connections(web.Server):
         return b"".join(chunks)
 
     async def _stream(
-        self, raw: web.BaseRequest, response: Response, body: AsyncIterator[bytes]
+        self, raw: web.BaseRequest, response: Response, body: Stream
     ) -> web.StreamResponse:
         out = web.StreamResponse(status=response.status, headers=response.headers)
         task = asyncio.current_task()
@@ -261,8 +262,7 @@ class _Connections(web.Server):
                 raw.transport.abort()
         finally:
             self._streams.pop(raw.protocol, None)
-            if hasattr(body, "aclose"):
-                await body.aclose()
+            await body.aclose()
         return out
 
     async def _hand_over(
@@ -391,12 +391,12 @@ def _status(code: int, reason: str, message: str) -> Response:
     return Response(code, {"content-type": "application/json"}, json.dumps(status).encode())
 
 
-def certificate_user(certificate: dict[str, object] | None) -> User | None:
+def certificate_user(certificate: dict[str, Any] | None) -> User | None:
     """Whom a verified client certificate names: CN is the user, each O a group."""
     if not certificate:
         return None
     name, groups = "", []
-    for relative in certificate.get("subject", ()):  # type: ignore[attr-defined]
+    for relative in certificate.get("subject", ()):
         for key, value in relative:
             if key == "commonName":
                 name = value

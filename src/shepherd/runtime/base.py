@@ -5,7 +5,7 @@ Every call is idempotent by id. Modelled on the CRI (kubernetes/cri-api runtime/
 what the agent decides with.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -409,7 +409,7 @@ class Runtime(Protocol):
         """After its log file was renamed: begin a new one at `log_path`."""
         ...
 
-    def changes(self) -> AsyncIterator[str]:
+    def changes(self) -> AsyncGenerator[str, None]:
         """The pod UIDs of which a container changed its state, as it happens."""
         ...
 

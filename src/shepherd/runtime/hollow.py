@@ -23,7 +23,7 @@ import json
 import re
 import tarfile
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -307,7 +307,7 @@ class HollowRuntime:
     async def reopen_log(self, container_id: str) -> None:
         pass  # every line opens its log anew
 
-    async def changes(self) -> AsyncIterator[str]:
+    async def changes(self) -> AsyncGenerator[str, None]:
         watcher = _Watcher()
         self._watchers.append(watcher)
         try:

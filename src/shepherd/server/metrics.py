@@ -175,7 +175,7 @@ class Metrics:
         except errors.ApiError:
             return None
         if not isinstance(response.body, bytes):  # no agent sends this without its length
-            await response.body.aclose()  # type: ignore[attr-defined]
+            await response.body.aclose()
             return None
         try:
             return msgspec.json.decode(response.body, type=Summary)

@@ -6,7 +6,7 @@ off and it gets 410. Source: "Kubernetes API Concepts", "Efficient detection of 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -119,7 +119,7 @@ class Watch:
         elif self._since < self._store.oldest:
             raise errors.expired(_too_old(self._since, self._store.oldest))
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def lines(self) -> AsyncGenerator[bytes, None]:
         """Chunks of whole lines, until the time is up."""
         for items in self._initial_turns():
             yield b"".join(self._line("ADDED", item.value, item.revision) for item in items)

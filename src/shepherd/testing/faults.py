@@ -8,7 +8,7 @@ with a path those whose path contains it ("/pods"). Faults by chance are `wire.F
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ import msgspec
 from shepherd.api import errors
 from shepherd.api.errors import ApiError
 from shepherd.lib.clock import Clock
-from shepherd.lib.http import Request, Response
+from shepherd.lib.http import Request, Response, Stream
 from shepherd.testing.wire import Wire, refuse, until
 
 _REASONS = {
@@ -164,7 +164,7 @@ class Injector:
             response.body = self._watched(request.path, response.body)
         return response
 
-    async def _watched(self, path: str, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _watched(self, path: str, body: Stream) -> AsyncGenerator[bytes, None]:
         watch = _Watch(path)
         self._watches.add(watch)
         if not self._is_stalled(watch):
@@ -180,9 +180,7 @@ class Injector:
         finally:
             self._watches.discard(watch)
 
-    async def _passed_on(
-        self, chunks: AsyncGenerator[bytes, None], watch: _Watch
-    ) -> AsyncIterator[bytes]:
+    async def _passed_on(self, chunks: Stream, watch: _Watch) -> AsyncGenerator[bytes, None]:
         async for chunk in chunks:
             await watch.flowing.wait()
             if watch.ended.is_set():
@@ -212,7 +210,7 @@ class Injector:
 
         self._soon(act)
 
-    async def _pieces(self, body: bytes, pause_seconds: float) -> AsyncIterator[bytes]:
+    async def _pieces(self, body: bytes, pause_seconds: float) -> AsyncGenerator[bytes, None]:
         size = max(1, -(-len(body) // _PIECES))
         for start in range(0, len(body), size):
             await self._clock.sleep(pause_seconds)

@@ -222,7 +222,7 @@ class RuntimeSuite:
         assert sandbox is not None
 
         async def watch(pod_uid: str) -> None:
-            async with aclosing(harness.runtime.changes()) as changes:  # type: ignore[type-var]
+            async with aclosing(harness.runtime.changes()) as changes:
                 async for changed in changes:
                     ended = await look(harness, config)
                     if changed == pod_uid and ended.state is ContainerState.EXITED:

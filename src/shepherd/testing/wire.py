@@ -1,7 +1,7 @@
 """The network of a simulated cluster: requests are late, lost or doubled, streams are cut."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -10,7 +10,7 @@ import msgspec
 
 from shepherd.api import errors
 from shepherd.lib.clock import Clock
-from shepherd.lib.http import Handler, Request, Response, User
+from shepherd.lib.http import Handler, Request, Response, Stream, User
 from shepherd.lib.tasks import cancel_and_wait
 
 WRITES = ("POST", "PUT", "PATCH")
@@ -132,7 +132,7 @@ class Wire:
         if self.faults.delay_seconds:
             await self._clock.sleep(self._random.uniform(0.0, self.faults.delay_seconds))
 
-    async def _stream(self, body: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async def _stream(self, body: Stream) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in body:
                 yield chunk
@@ -144,7 +144,7 @@ class Wire:
             await body.aclose()
 
 
-async def until(body: AsyncIterator[bytes], *ends: asyncio.Event) -> AsyncGenerator[bytes, None]:
+async def until(body: Stream, *ends: asyncio.Event) -> AsyncGenerator[bytes, None]:
     """The body to its end; raises ConnectionError as soon as one of the events is set."""
     waiters = [asyncio.ensure_future(event.wait()) for event in ends]
     chunk: asyncio.Future[bytes] | None = None
@@ -161,7 +161,7 @@ async def until(body: AsyncIterator[bytes], *ends: asyncio.Event) -> AsyncGenera
         for task in (*waiters, chunk):
             if task:
                 await cancel_and_wait(task)
-        await body.aclose()  # type: ignore[attr-defined]
+        await body.aclose()
 
 
 def refuse(error: errors.ApiError) -> Response:
@@ -170,11 +170,11 @@ def refuse(error: errors.ApiError) -> Response:
     return Response(error.code, headers, msgspec.json.encode(error.status()))
 
 
-async def _next(body: AsyncIterator[bytes]) -> bytes:
+async def _next(body: Stream) -> bytes:
     return await anext(body, b"")
 
 
 async def _drop(response: Response) -> None:
     """Nobody reads it."""
     if not isinstance(response.body, bytes):
-        await response.body.aclose()  # type: ignore[attr-defined]
+        await response.body.aclose()

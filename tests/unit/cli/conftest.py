@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -70,7 +70,7 @@ class FakeAgent:
             image = image | {"names": ["demo:1", "demo@sha256:0"], "sizeBytes": 2_500_000}
         return Response(200, {}, msgspec.json.encode({"images": [image]}))
 
-    async def _log(self, path: str) -> AsyncIterator[bytes]:
+    async def _log(self, path: str) -> AsyncGenerator[bytes, None]:
         yield self.logs[path.split("/")[3]]
 
 

@@ -1,7 +1,7 @@
 """`sheepctl get --watch`: what changes stands below what was there."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -42,7 +42,7 @@ class Server:
         self.since.append(request.param("resourceVersion"))
         return Response(200, {}, self._watch(first=len(self.since) == 1))
 
-    async def _watch(self, *, first: bool) -> AsyncIterator[bytes]:
+    async def _watch(self, *, first: bool) -> AsyncGenerator[bytes, None]:
         events = self._events if first else (("ERROR", expired("too old").status()),)
         for kind, obj in events:
             yield json.dumps({"type": kind, "object": obj}).encode() + b"\n"

@@ -1,7 +1,7 @@
 """The client speaks the API's form, and turns what comes back into values and errors."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
@@ -86,7 +86,7 @@ async def test_warnings_reach_the_user() -> None:
     assert texts == ['one "quoted"', "two"]
 
 
-async def chunks(*parts: bytes) -> AsyncIterator[bytes]:
+async def chunks(*parts: bytes) -> AsyncGenerator[bytes, None]:
     for part in parts:
         yield part
 

@@ -72,7 +72,7 @@ async def test_a_stream_arrives_as_it_is_sent_and_closing_it_ends_the_connection
         assert await anext(body) == b"one"
         more.set()
         assert await anext(body) == b"two"
-        await body.aclose()  # type: ignore[attr-defined]
+        await body.aclose()
         await ended.wait()
         await transport.close()
 

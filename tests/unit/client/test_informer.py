@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -53,7 +53,7 @@ class Server:
             return stream
         return Response(200, {}, self._body(stream))
 
-    async def _body(self, stream: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
+    async def _body(self, stream: asyncio.Queue[bytes | None]) -> AsyncGenerator[bytes, None]:
         while (chunk := await stream.get()) is not None:
             yield chunk
 

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -60,7 +60,7 @@ async def test_a_request_arrives_as_it_was_sent() -> None:
 
 
 async def test_a_body_beyond_the_limit_is_refused_and_the_server_lives_on() -> None:
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
         for _ in range(20):
             yield b"x" * 100
 
@@ -91,7 +91,7 @@ async def test_a_peer_that_reads_nothing_is_cut(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(httpd, "STALL_SECONDS", 0.05)
     closed = asyncio.Event()
 
-    async def flood() -> AsyncIterator[bytes]:
+    async def flood() -> AsyncGenerator[bytes, None]:
         try:
             while True:
                 yield b"x" * 1_000_000
@@ -166,7 +166,7 @@ class Ticks:
     def __init__(self) -> None:
         self.closed = asyncio.Event()
 
-    async def body(self) -> AsyncIterator[bytes]:
+    async def body(self) -> AsyncGenerator[bytes, None]:
         try:
             yield b"tick\n"
             await asyncio.Event().wait()
@@ -187,7 +187,7 @@ async def test_a_stream_is_closed_when_its_reader_goes_away() -> None:
 
 @pytest.mark.parametrize("error", [ConnectionError("lost"), ZeroDivisionError()])
 async def test_a_stream_that_breaks_off_does_not_look_whole(error: Exception) -> None:
-    async def half() -> AsyncIterator[bytes]:
+    async def half() -> AsyncGenerator[bytes, None]:
         yield b"tick\n"
         raise error
 

@@ -13,7 +13,7 @@ import pytest
 
 from shepherd.api.resource import Object
 from shepherd.lib.clock import SystemClock
-from shepherd.lib.http import Request, Response, User, parse_query
+from shepherd.lib.http import Request, Response, Stream, User, parse_query
 from shepherd.server.app import ApiServer
 from shepherd.server.auth import InsecureAuthenticator
 from shepherd.server.config import ServerConfig
@@ -42,7 +42,7 @@ class Api:
 
     server: ApiServer
     store: MemoryStore
-    open: list[AsyncIterator[bytes]] = field(default_factory=list)
+    open: list[Stream] = field(default_factory=list)
 
     async def send(self, method: str, target: str, body: Any = None, /, **headers: str) -> Response:
         parts = urlsplit(target)
@@ -88,7 +88,7 @@ class Api:
 class Events:
     """A watch stream, event by event."""
 
-    def __init__(self, body: AsyncIterator[bytes]) -> None:
+    def __init__(self, body: Stream) -> None:
         self._body = body
         self._lines: list[bytes] = []
 
@@ -104,7 +104,7 @@ class Events:
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
     async def close(self) -> None:
-        await self._body.aclose()  # type: ignore[attr-defined]
+        await self._body.aclose()
 
     async def ended(self) -> bool:
         return not self._lines and await anext(self._body, None) is None
@@ -131,7 +131,7 @@ async def running(store: MemoryStore) -> AsyncIterator[Api]:
     api = Api(server, store)
     yield api
     for body in api.open:
-        await body.aclose()  # type: ignore[attr-defined]
+        await body.aclose()
     await store.close()
 
 

@@ -1,7 +1,7 @@
 """The faulty network does what it says."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from random import Random
 from typing import Any
 
@@ -34,7 +34,7 @@ class Scene:
         assert request.peer == User("test")
         return Response(body=self._lines() if request.path == "/watch" else b'{"kind":"Pod"}')
 
-    async def _lines(self) -> AsyncIterator[bytes]:
+    async def _lines(self) -> AsyncGenerator[bytes, None]:
         try:
             yield b"line\n"
             await asyncio.sleep(3600.0)

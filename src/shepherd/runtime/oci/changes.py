@@ -1,7 +1,7 @@
 """Telling listeners whose state changed: each key at most once until it is taken."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 
 class Changes:
@@ -14,13 +14,13 @@ class Changes:
         for listener in self._listeners:
             listener.add(key)
 
-    def listen(self) -> AsyncIterator[str]:
+    def listen(self) -> AsyncGenerator[str, None]:
         """Hears from now on, not from the first `anext` on."""
         listener = _Listener()
         self._listeners.add(listener)
         return self._deliver(listener)
 
-    async def _deliver(self, listener: "_Listener") -> AsyncIterator[str]:
+    async def _deliver(self, listener: "_Listener") -> AsyncGenerator[str, None]:
         try:
             while True:
                 yield await listener.take()

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -429,7 +429,7 @@ class OciRuntime:
             with contextlib.suppress(OSError):  # it ended: no one writes there any more
                 await self._workers.run(monitor.reopen_log, self._containers.folder(container_id))
 
-    def changes(self) -> AsyncIterator[str]:
+    def changes(self) -> AsyncGenerator[str, None]:
         return self._changes.listen()
 
     def _running(self, container_id: str) -> HeldContainer:

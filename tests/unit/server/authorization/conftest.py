@@ -35,7 +35,7 @@ class Cluster:
         request = Request(method, path, parse_query(query), names, content, peer=user)
         response = await self.server.handle(request)
         if not isinstance(response.body, bytes):
-            await response.body.aclose()  # type: ignore[attr-defined]
+            await response.body.aclose()
             return response.status, None
         is_json = response.headers.get("content-type") == "application/json"
         return response.status, msgspec.json.decode(response.body) if is_json else None

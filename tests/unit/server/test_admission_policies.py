@@ -387,3 +387,25 @@ async def test_conditions_of_webhooks_may_ask_the_authorizer(api: Any) -> None:
     found = {"metadata": {"name": "hook"}, "webhooks": [webhook]}
     await api.ok("POST", f"{KINDS}/validatingwebhookconfigurations", found)
     await api.ok("POST", MAPS, config())
+
+
+async def test_a_long_chain_of_variables_is_answered(api: Any) -> None:
+    """Each asks for the one above it: how deep is not limited by our stack."""
+    first = {"name": "v0", "expression": "1"}
+    rest = [
+        {"name": f"v{index}", "expression": f"variables.v{index - 1}"} for index in range(1, 1200)
+    ]
+    last = {"expression": "variables.v1199 == 1"}
+    await policy(api, variables=[first, *rest], validations=[last])
+    await api.ok("POST", MAPS, config())
+
+
+@pytest.mark.parametrize("second", ["variables.first", "variables.second"])
+async def test_variables_that_ask_for_each_other_are_an_error(api: Any, second: str) -> None:
+    variables = [
+        {"name": "first", "expression": "variables.second"},
+        {"name": "second", "expression": second},
+    ]
+    await policy(api, variables=variables, validations=[{"expression": "variables.second == 1"}])
+    status = await api.fails(422, "POST", MAPS, config())
+    assert "fails to evaluate" in status["message"]

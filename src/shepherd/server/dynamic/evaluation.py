@@ -43,13 +43,31 @@ class Evaluation:
 
     async def value(self, text: str) -> Any:
         """Raises CelError."""
-        for name in _NAMED.findall(text):
-            if name in self._composed and name not in self._known:
-                try:
-                    self._known[name] = await self.value(self._composed[name])
-                except CelError as error:
-                    message = f'composited variable "{name}" fails to evaluate: {error}'
-                    raise CelError(message) from None
+        for name in self._wanted(text):
+            try:
+                self._known[name] = await self._answer(self._composed[name])
+            except CelError as error:
+                message = f'composited variable "{name}" fails to evaluate: {error}'
+                raise CelError(message) from None
+        return await self._answer(text)
+
+    def _wanted(self, text: str) -> list[str]:
+        """The variables yet to be known that it asks for, or those that they ask for.
+
+        In the order of the policy, where each may ask for those above it: one that asks for itself
+        or for a later one finds that there is none.
+        """
+        wanted: set[str] = set()
+        texts = [text]
+        while texts:
+            for name in _NAMED.findall(texts.pop()):
+                if name in self._composed and name not in self._known and name not in wanted:
+                    wanted.add(name)
+                    texts.append(self._composed[name])
+        return [name for name in self._composed if name in wanted]
+
+    async def _answer(self, text: str) -> Any:
+        """What it comes to, once the authorizer has answered what it asks. Raises CelError."""
         for _ in range(_MOST_QUESTIONS):
             try:
                 return self._evaluate(text)
